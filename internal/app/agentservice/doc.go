@@ -1,4 +1,4 @@
-// Package agentservice is dcm-agent.service: it answers agents on a socket of systemd's. It
-// plans their texts, writes them as the configuration, and has the daemon apply them. It
+// Package agentservice is dcm-agent.service. It answers agents on a socket that systemd passes: it
+// plans their texts, installs them as the configuration, and calls the daemon to apply them. It
 // changes no GPU.
 package agentservice

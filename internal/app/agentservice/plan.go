@@ -19,15 +19,16 @@ import (
 	"dcm/internal/leases/reservation"
 )
 
-// agentPlan is what an agent's text would have done.
+// agentPlan lists what an agent's text would change.
 type agentPlan struct {
 	*selection.Proposal
 	apply.Difference
 	restarts  []string
-	holders   []runstate.Holder // in the way, and not restarted
-	uncertain error             // why that is not known for certain
+	holders   []runstate.Holder // processes that block the change and would not be restarted
+	uncertain error             // why holders may not be complete
 }
 
+// PlanFor returns what UseFor would do.
 func (a *server) PlanFor(ctx context.Context, text, profile string) (agent.Plan, error) {
 	a.files.Lock()
 	defer a.files.Unlock()
@@ -53,8 +54,7 @@ func (a *server) PlanFor(ctx context.Context, text, profile string) (agent.Plan,
 
 func (i agentPlan) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }
 
-// intend judges an agent's text for this host, and looks what comes of it. Callers hold
-// files.
+// planText checks an agent's text and plans its changes on this host. The caller holds files.
 func (a *server) planText(ctx context.Context, text, profile string) (agentPlan, error) {
 	p, err := selection.Propose(config.DefaultPaths(a.host.Root), text, profile)
 	if err != nil {
@@ -94,13 +94,13 @@ func (a *server) findHolders(ctx context.Context, i *agentPlan) {
 	i.holders = slices.DeleteFunc(blocking, func(h runstate.Holder) bool { return h.Unit != "" && slices.Contains(i.restarts, h.Unit) })
 }
 
-// explained is an error for which nothing was changed.
+// failedError converts an error before which nothing was changed.
 func failedError(err error) error {
 	e := apply.Explain(err)
 	return &agent.FailedError{Reason: e.Text, Hint: e.Hint, Undone: true}
 }
 
-// refused is an error of the configuration's.
+// configError converts an error of the configuration.
 func configError(err error) error {
 	var problems *source.Errors
 	var none *selection.NoProfileError
@@ -116,7 +116,7 @@ func configError(err error) error {
 	return &agent.FailedError{Reason: err.Error(), Undone: true}
 }
 
-// shapes sums up how GPUs are divided, and nothing else that a reload may change.
+// shapes returns a text of the GPUs' shapes only, without what a reload may change.
 func shapes(devices []gpu.Device) string {
 	var b strings.Builder
 	for _, d := range devices {

@@ -26,8 +26,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Run is what dcm-agent.service runs: it answers on the socket that systemd passes, until ctx ends
-// or no caller has been connected for a while.
+// Run answers on the socket that systemd passes, until ctx ends or no caller has been connected for
+// the idle timeout.
 func Run(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	l, err := inheritedListener()
 	if err != nil {
@@ -41,42 +41,42 @@ func Run(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	return s.Serve(ctx, l)
 }
 
-// handed is the socket that systemd hands over, see sd_listen_fds(3).
+// inheritedListener returns the socket that systemd passes, see sd_listen_fds(3).
 func inheritedListener() (*net.UnixListener, error) {
 	const first = 3
 	if sanitize.Env("LISTEN_PID") != strconv.Itoa(os.Getpid()) || sanitize.Env("LISTEN_FDS") != "1" {
-		return nil, fmt.Errorf("there is no socket to answer on: %s hands it over", unitname.AgentSocket)
+		return nil, fmt.Errorf("no socket to answer on: %s passes it", unitname.AgentSocket)
 	}
 	unix.CloseOnExec(first)
 	file := os.NewFile(first, unitname.AgentSocket)
 	defer file.Close()
 	l, err := net.FileListener(file)
 	if err != nil {
-		return nil, fmt.Errorf("the socket that systemd hands over cannot be used: %w", err)
+		return nil, fmt.Errorf("cannot use the socket that systemd passes: %w", err)
 	}
 	own, ok := l.(*net.UnixListener)
 	if !ok {
-		return nil, errors.Join(errors.New("the socket that systemd hands over is none of AF_UNIX"), l.Close())
+		return nil, errors.Join(errors.New("the socket that systemd passes is not of AF_UNIX"), l.Close())
 	}
 	return own, nil
 }
 
-// agents does what agents ask for. It is an [agent.Host].
+// server implements [agent.Host].
 type server struct {
 	host     *host.Host
-	node     *gpu.Node // by sysfs alone: nobody has a program run by asking
+	node     *gpu.Node // reads sysfs only, so that a call starts no program
 	log      *slog.Logger
-	changing chan struct{} // of 1: who has something changed
+	changing chan struct{} // capacity 1: held during a change
 
-	files sync.Mutex // of who reads the configuration, which may be large
+	files sync.Mutex // held while the configuration, which may be large, is read
 }
 
-// agentLimiter admits the calls of agents. Root has no exemption: it is root of a container
-// mostly.
+// agentLimiter admits the calls of agents. Root has no exemption, since it is usually the root of a
+// container.
 func agentLimiter() *admission.Limiter {
 	rate := admission.Rate{Burst: 16, Interval: time.Second / 2}
 	return admission.New(admission.Limits{
-		Calls: 16, AllCalls: 16, // as many as there may be connections
+		Calls: 16, AllCalls: 16, // the limit of connections
 		Rates: map[admission.Kind]admission.Rate{admission.Query: rate, admission.Change: rate, admission.Status: rate},
 	})
 }
@@ -85,6 +85,7 @@ func newServer(h *host.Host, log *slog.Logger) *server {
 	return &server{host: h, node: host.OpenNode(h, nil), log: log, changing: make(chan struct{}, 1)}
 }
 
+// Account returns the daemon's status.
 func (a *server) Account(ctx context.Context) (json.RawMessage, error) {
 	c, err := dialDaemon(ctx)
 	if err != nil {
@@ -94,7 +95,7 @@ func (a *server) Account(ctx context.Context) (json.RawMessage, error) {
 	return account(ctx, c)
 }
 
-// dialDaemon is on the bus on which the daemon is.
+// dialDaemon connects to the daemon's bus.
 func dialDaemon(ctx context.Context) (*dbusapi.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()
@@ -119,8 +120,8 @@ func account(ctx context.Context, c *dbusapi.Client) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// Follow waits while the daemon is restarted.
-func (a *server) Follow(ctx context.Context, tell func(json.RawMessage) error) error {
+// Follow continues after a restart of the daemon.
+func (a *server) Follow(ctx context.Context, send func(json.RawMessage) error) error {
 	c, err := dialDaemon(ctx)
 	if err != nil {
 		return err
@@ -130,24 +131,24 @@ func (a *server) Follow(ctx context.Context, tell func(json.RawMessage) error) e
 	if err != nil {
 		return noAnswer(err)
 	}
-	return follow(ctx, changed, func(ctx context.Context) (json.RawMessage, error) { return account(ctx, c) }, tell)
+	return follow(ctx, changed, func(ctx context.Context) (json.RawMessage, error) { return account(ctx, c) }, send)
 }
 
-// retryDelay is the delay before a failed status query is repeated. No change may be signaled until
-// then.
+// retryDelay is the delay before a failed status query is repeated, since there may be no signal of
+// a change.
 const retryDelay = 15 * time.Second
 
-// follow calls tell with each status that differs from the one before.
-func follow(ctx context.Context, changed <-chan struct{}, ask func(context.Context) (json.RawMessage, error), tell func(json.RawMessage) error) error {
+// follow calls send with each status that differs from the previous one.
+func follow(ctx context.Context, changed <-chan struct{}, query func(context.Context) (json.RawMessage, error), send func(json.RawMessage) error) error {
 	var last []byte
 	for {
-		now, err := ask(ctx)
+		now, err := query(ctx)
 		if err != nil && last == nil {
 			return err
 		}
 		if content := contentOf(now); err == nil && !bytes.Equal(content, last) {
 			last = content
-			if err := tell(now); err != nil {
+			if err := send(now); err != nil {
 				return err
 			}
 		}
@@ -161,13 +162,13 @@ func follow(ctx context.Context, changed <-chan struct{}, ask func(context.Conte
 		case <-again:
 		case _, ok := <-changed:
 			if !ok {
-				return noAnswer(errors.New("the bus is gone"))
+				return noAnswer(errors.New("the connection to the bus was closed"))
 			}
 		}
 	}
 }
 
-// contentOf is an account without the time that it was taken at.
+// contentOf returns an account without its time.
 func contentOf(text json.RawMessage) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(text, &all) != nil {

@@ -17,9 +17,10 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// restarted is how long a daemon that has ended may take to be there again.
+// daemonRestartTimeout is how long a daemon that has ended may take to answer again.
 const daemonRestartTimeout = 2 * time.Minute
 
+// UseFor installs an agent's text, selects the profile, and waits until it is on the GPUs.
 func (a *server) UseFor(ctx context.Context, from varlink.Peer, text, profile string) (agent.Outcome, error) {
 	select {
 	case a.changing <- struct{}{}:
@@ -88,12 +89,12 @@ func (a *server) install(text, profile string) (undo func() error, err error) {
 	return selection.Install(config.DefaultPaths(a.host.Root), text, profile)
 }
 
-// failed says why, and where the GPUs are as they were has that selected which was
-// selected before: the daemon would go on to try what the caller was told has failed.
+// undoFailed returns the error of a failed change. If the GPUs are unchanged, it restores the former
+// selection, so that the daemon does not retry a change that has failed for the caller.
 func (a *server) undoFailed(ctx context.Context, d *daemonClient, err error, before string, undo func() error) error {
 	out := &agent.FailedError{Reason: err.Error()}
 	if ctx.Err() != nil {
-		out.Reason, out.Hint = "dcm-agent.service was stopped before the run had ended, which goes on", "look at the account"
+		out.Reason, out.Hint = "dcm-agent.service was stopped before the end of the run, which continues", "read the account"
 		return out
 	}
 	if s, none := runstate.ReadState(a.host.Runtime()); none == nil && s != nil && s.Error != nil {
@@ -105,21 +106,21 @@ func (a *server) undoFailed(ctx context.Context, d *daemonClient, err error, bef
 		return out
 	}
 	if err := undo(); err != nil {
-		a.log.Warn("what was selected before is not selected again: " + err.Error())
+		a.log.Warn("cannot restore the former selection: " + err.Error())
 		return out
 	}
 	out.Undone, out.Hint = true, runstate.Withdrawn(out.Hint)
-	_ = d.applyAndWait(ctx) // what was selected before may be in the way of nothing, or fail as before
+	_ = d.applyAndWait(ctx) // it may fail as before
 	return out
 }
 
-// daemonClient is the daemon, and when there is news of it.
+// daemonClient is a connection to the daemon with a channel that receives after changes.
 type daemonClient struct {
 	*dbusapi.Client
 	changed <-chan struct{}
 }
 
-// attach finds the daemon there, or fails.
+// dialRunningDaemon connects to the daemon, or returns an error if it does not run.
 func dialRunningDaemon(ctx context.Context) (*daemonClient, error) {
 	c, err := dialDaemon(ctx)
 	if err != nil {
@@ -136,8 +137,8 @@ func dialRunningDaemon(ctx context.Context) (*daemonClient, error) {
 	return d, nil
 }
 
-// applyAndWait has the daemon compare the GPUs with the configuration, and returns when it is at
-// rest. If the daemon ends meanwhile, it is called again: systemd restarts it.
+// applyAndWait calls the daemon to apply the configuration, and returns when that is done. If the
+// daemon ends before, applyAndWait calls it again after its restart.
 func (d *daemonClient) applyAndWait(ctx context.Context) error {
 	for {
 		_, err := d.Apply(ctx)

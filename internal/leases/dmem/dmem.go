@@ -1,8 +1,8 @@
-// Package dmem limits what those in a cgroup may take of a device's memory, by the
-// kernel's dmem controller (cgroup-v2.rst, DMEM; since 6.14, where the driver takes part).
+// Package dmem limits the device memory of a cgroup, by the kernel's dmem controller
+// (cgroup-v2.rst, DMEM; since 6.14, for drivers that support it).
 //
-// systemd does not know the controller and leaves it alone, so that its files are
-// written here. The package refuses to know who is limited, and to how much.
+// systemd does not know the controller and does not change its files. The package does not
+// decide which cgroups have which limits.
 package dmem
 
 import (
@@ -21,15 +21,14 @@ import (
 // Tree is a mounted cgroup2: "/sys/fs/cgroup".
 type Tree struct{ Root string }
 
-// UnsupportedError tells that this kernel, or the driver, has no such limits.
+// UnsupportedError is returned if this kernel, or the driver, has no such limits.
 type UnsupportedError struct{ Err error }
 
 func (e *UnsupportedError) Error() string { return e.Err.Error() }
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// Cap limits a cgroup, named by its path from the root, to so many bytes of each GPU,
-// and returns when the kernel shows it so. GPUs that are not named have no limit of this
-// cgroup's.
+// Cap limits a cgroup, given by its path from the root, to these bytes of each GPU, and reads
+// the limits back. The limits of other GPUs do not change.
 func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
 	regions, err := t.regions()
 	if err != nil {
@@ -47,7 +46,7 @@ func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
 	if err := t.enable(cgroup); err != nil {
 		return err
 	}
-	for _, line := range lines { // a write that names several is not taken as a whole
+	for _, line := range lines { // a write of several lines is not atomic
 		if err := write(filepath.Join(t.Root, cgroup, "dmem.max"), line); err != nil {
 			return fmt.Errorf("cannot limit the memory of GPUs for %s: %w", cgroup, err)
 		}
@@ -64,7 +63,7 @@ func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
 	return nil
 }
 
-// Probe tells why GPUs cannot be limited here, nil if they can.
+// Probe returns why the memory of these GPUs cannot be limited, nil if it can.
 func (t Tree) Probe(gpus []partition.Address) error {
 	regions, err := t.regions()
 	if err != nil {
@@ -82,7 +81,7 @@ func uncounted(gpu partition.Address) error {
 	return &UnsupportedError{fmt.Errorf("the driver of %s does not count its memory for cgroups", gpu)}
 }
 
-// Capped is what a cgroup is limited to, by GPU. Those without a limit are not there.
+// Capped returns the limits of a cgroup by GPU, in bytes, without GPUs that have no limit.
 func (t Tree) Capped(cgroup string) (map[partition.Address]uint64, error) {
 	list, err := t.read(filepath.Join(cgroup, "dmem.max"))
 	if err != nil {
@@ -92,7 +91,7 @@ func (t Tree) Capped(cgroup string) (map[partition.Address]uint64, error) {
 	for region, value := range list {
 		gpu, ok := gpuOf(region)
 		bytes, err := strconv.ParseUint(value, 10, 64)
-		if ok && err == nil { // else it is "max", or no GPU's
+		if ok && err == nil { // otherwise it is "max", or not a GPU's
 			if had, known := out[gpu]; !known || bytes > had {
 				out[gpu] = bytes
 			}
@@ -101,7 +100,7 @@ func (t Tree) Capped(cgroup string) (map[partition.Address]uint64, error) {
 	return out, nil
 }
 
-// regions are those of GPUs' own memory.
+// regions returns the names of the GPUs' own memory regions.
 func (t Tree) regions() (map[partition.Address][]string, error) {
 	list, err := t.read("dmem.capacity")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +118,8 @@ func (t Tree) regions() (map[partition.Address][]string, error) {
 	return out, nil
 }
 
-// gpuOf goes by what drivers call the memory of a GPU: "drm/0000:05:00.0/vram", amdgpu;
-// "drm/0000:05:00.0/vram0", xe.
+// gpuOf returns the GPU of a memory region, named as the drivers do: "drm/0000:05:00.0/vram"
+// (amdgpu), "drm/0000:05:00.0/vram0" (xe).
 func gpuOf(region string) (partition.Address, bool) {
 	rest, ok := strings.CutPrefix(region, "drm/")
 	gpu, kind, _ := strings.Cut(rest, "/")
@@ -132,7 +131,7 @@ func gpuOf(region string) (partition.Address, bool) {
 	return a, err == nil && gpu == strings.ToLower(gpu)
 }
 
-// read takes a nested-keyed file apart: "drm/0000:05:00.0/vram 1024", a line each.
+// read parses a nested-keyed file, with lines such as "drm/0000:05:00.0/vram 1024".
 func (t Tree) read(file string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(t.Root, file))
 	if err != nil {
@@ -147,17 +146,17 @@ func (t Tree) read(file string) (map[string]string, error) {
 	return out, nil
 }
 
-// enable has the controller in the cgroup, which is by its being handed down from the
-// root (cgroup-v2.rst, "Top-down Constraint").
+// enable enables the controller in a cgroup, and for that in all its ancestors (cgroup-v2.rst,
+// "Top-down Constraint").
 func (t Tree) enable(cgroup string) error {
 	if _, err := os.Stat(filepath.Join(t.Root, cgroup, "dmem.max")); err == nil {
 		return nil
 	}
-	way := strings.Split(strings.Trim(filepath.Clean(cgroup), "/"), "/")
-	for i := range way {
-		file := filepath.Join(t.Root, filepath.Join(way[:i]...), "cgroup.subtree_control")
+	path := strings.Split(strings.Trim(filepath.Clean(cgroup), "/"), "/")
+	for i := range path {
+		file := filepath.Join(t.Root, filepath.Join(path[:i]...), "cgroup.subtree_control")
 		if err := write(file, "+dmem"); err != nil {
-			return &UnsupportedError{fmt.Errorf("the dmem controller cannot be had in %s: %w", cgroup, err)}
+			return &UnsupportedError{fmt.Errorf("cannot enable the dmem controller in %s: %w", cgroup, err)}
 		}
 	}
 	return nil

@@ -52,7 +52,7 @@ func TestCap(t *testing.T) {
 	}{
 		{name: "no controller", caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "this kernel has no dmem controller", none: true},
 		{name: "no region of the GPU", files: with(nil), caps: map[partition.Address]uint64{"0000:46:00.0": 1}, err: "the driver of 0000:46:00.0 does not count", none: true},
-		{name: "not handed down", files: map[string]string{"dmem.capacity": capacity}, caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "the dmem controller cannot be had in", none: true},
+		{name: "not handed down", files: map[string]string{"dmem.capacity": capacity}, caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "cannot enable the dmem controller in", none: true},
 		{name: "capped", files: with(nil), caps: map[partition.Address]uint64{"0000:05:00.0": 8 << 30}},
 		{name: "another name of the region", files: with(nil), caps: map[partition.Address]uint64{"0000:26:00.0": 8 << 30}},
 		{name: "nothing to cap", files: with(nil)},

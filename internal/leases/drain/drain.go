@@ -11,12 +11,12 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// lockFile is locked by the one who waits for the leases to end, for as long as he does,
-// and not readable for others: a lock of theirs would look like his.
+// lockFile is locked by the process that waits for the end of the leases. Other users cannot read
+// it, so that they cannot lock it.
 func lockFile(h *host.Host) string { return h.Path("run/dcm/when-idle.lock") }
 
-// Start keeps partitions from being given to more processes until release is called or
-// this process ends. Somebody else who does so is told as [filelock.ErrLocked].
+// Start prevents new leases until release is called or this process ends. It returns
+// [filelock.ErrLocked] if another process does so already.
 func Start(h *host.Host, command []string) (release func(), err error) {
 	unlock, err := filelock.TryLock(lockFile(h))
 	if err != nil {
@@ -29,16 +29,16 @@ func Start(h *host.Host, command []string) (release func(), err error) {
 		return nil, err
 	}
 	return func() {
-		_ = note.Remove() // without the lock it says nothing
+		_ = note.Remove() // without the lock it has no effect
 		unlock()
 	}, nil
 }
 
-// Holder tells who waits for the leases to end, "" if nobody does or if that may not
-// be seen.
+// Holder describes the process that waits for the end of the leases. It returns "" if there is none,
+// or if this process has no permission to read that.
 func Holder(h *host.Host) string {
-	is, err := filelock.Held(lockFile(h))
-	if err != nil || !is {
+	held, err := filelock.Held(lockFile(h))
+	if err != nil || !held {
 		return ""
 	}
 	if note, err := runstate.WaitingIn(h.Runtime()).Read(); err == nil && note != nil {
@@ -47,15 +47,15 @@ func Holder(h *host.Host) string {
 	return "somebody"
 }
 
-// Notes says what waits, for status.
+// Notes returns a text for the status while a process waits.
 func Notes(h *host.Host) []string {
-	who := Holder(h)
-	if who == "" {
+	holder := Holder(h)
+	if holder == "" {
 		return nil
 	}
 	var units []string
 	for _, l := range host.LeaseHolders(h) {
 		units = append(units, l.Unit)
 	}
-	return []string{fmt.Sprintf("%s waits for the end of all leases (%s), and no new ones are given", who, strings.Join(units, ", "))}
+	return []string{fmt.Sprintf("%s waits for the end of all leases (%s), and no new ones are given", holder, strings.Join(units, ", "))}
 }

@@ -1,9 +1,9 @@
-// Package exclusive says which device nodes open for their holders only, and below which
-// cgroups that is: of a reservation the slice that its unit runs in, of a lease its scope.
-// dcm-guard writes this table into the kernel. The daemon and the status compare it with
-// what dcm-guard has read back.
+// Package exclusive returns the device nodes that only their holders can open, and the cgroups below
+// which they open: for a reservation the slice of its unit, for a lease its scope. dcm-guard writes
+// this table into the kernel. The daemon and the status compare it with the table that dcm-guard has
+// read back.
 //
-// The package does not know the kernel's table, and changes nothing.
+// The package does not access the kernel's table, and changes nothing.
 package exclusive
 
 import (
@@ -26,13 +26,13 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Units is what PID 1 knows of units. [systemd.Cgroups] is one.
+// Units reads units from PID 1. [systemd.Cgroups] implements it.
 type Units interface {
 	// ControlGroup returns the path of a unit's cgroup, "" if it has none.
 	ControlGroup(ctx context.Context, unit string) (string, error)
 }
 
-// Host is where the nodes, the cgroups and the units' files are.
+// Host is the tree with the nodes, the cgroups and the unit files.
 type Host struct {
 	Root      string   // "/"
 	Observers []string // services that may open every partition
@@ -82,8 +82,8 @@ func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, tenant
 	return out, err
 }
 
-// Any reports whether something is exclusive, without asking PID 1: leases are the cgroups
-// named so.
+// Any reports whether a reservation or a lease is exclusive. leased has the names of the leases'
+// units.
 func Any(reserved []runstate.Reservation, leased []string) bool {
 	return slices.ContainsFunc(reserved, func(r runstate.Reservation) bool { return r.Exclusive && len(r.Partitions) > 0 }) ||
 		slices.ContainsFunc(leased, Lease)
@@ -95,8 +95,8 @@ func Lease(unit string) bool {
 	return ok && n.Kind == unitname.ExclusiveLease
 }
 
-// holder returns the paths of a holder's cgroups. A unit that an older dcm, or another
-// Slice=, has started elsewhere below dcm.slice keeps its partitions until it is restarted.
+// holder returns the paths of a holder's cgroups. A unit that was started elsewhere below dcm.slice,
+// with another Slice=, keeps its partitions until it is restarted.
 func (h Host) holder(ctx context.Context, u Units, p runstate.Partitions, e lease.ExclusivePart, tenants []systemd.Tenant) ([]string, error) {
 	if e.Reservation == nil {
 		path, err := u.ControlGroup(ctx, e.Holder)
@@ -153,7 +153,7 @@ func (h Host) all(ctx context.Context, u Units) ([]string, error) {
 	return paths, nil
 }
 
-// numbered leaves out cgroups that do not exist.
+// numbered returns the cgroups with their numbers, without those that do not exist.
 func (h Host) numbered(paths []string) ([]runstate.Cgroup, error) {
 	out := []runstate.Cgroup{}
 	for _, path := range paths {
@@ -202,7 +202,7 @@ func SlicePath(slice string) string {
 // Below reports whether a cgroup's path is dir or below it.
 func Below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// Same reports whether two tables say the same.
+// Same reports whether two tables are equal.
 func Same(a, b runstate.GuardTable) bool {
 	return slices.Equal(a.All, b.All) && slices.EqualFunc(a.Table, b.Table, func(a, b runstate.Guarded) bool {
 		return a.Node == b.Node && a.Device == b.Device && a.Partition == b.Partition && a.Holder == b.Holder && slices.Equal(a.Cgroups, b.Cgroups)

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// OffReason is why nothing is exclusive after `dcm guard off`.
+// OffReason is the reason that leases have after `dcm guard off`.
 const OffReason = "an administrator has switched the guard off"
 
 // IsOff reports whether an administrator has switched the guard off.
@@ -34,7 +34,7 @@ const (
 	Unused      State = "unused"      // nothing is exclusive
 	Off         State = "off"         // by an administrator
 	Unsupported State = "unsupported" // by this kernel
-	OutOfDate   State = "out-of-date" // its table is not what is exclusive now
+	OutOfDate   State = "out-of-date" // its table does not match the exclusive partitions
 )
 
 // Status is the guard's state and its table.
@@ -47,8 +47,8 @@ type Status struct {
 	Open    []string           `json:"open"` // processes that had an exclusive partition open before it was exclusive
 }
 
-// ReadStatus reads what the guard does now. It is an error, beside what was read, that not
-// all processes may be looked at.
+// ReadStatus reads the state of the guard. If some processes could not be inspected, it returns the
+// status and an error.
 func ReadStatus(ctx context.Context, h *host.Host, observers []string) (Status, error) {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err != nil {
@@ -97,15 +97,15 @@ func Needed(h *host.Host) bool {
 	return exclusive.Any(reserved.Reservations, host.LeaseUnits(h))
 }
 
-// Due returns why dcm-guard.service has to run: what the kernel guards, as dcm-guard
-// has read it back, is not what is exclusive now. It is "" if nothing is to be done, or if
-// another run would not help: the guard is switched off, or this kernel has none. observers
-// are the services that may open every partition.
+// Due returns why dcm-guard.service has to run: the table that it has read back from the kernel does
+// not match the exclusive partitions. It returns "" if the table is correct, or if another run would
+// not help: the guard is switched off, or this kernel does not support it. observers are the
+// services that may open every partition.
 func Due(ctx context.Context, h *host.Host, observers []string) (string, error) {
 	return DueFor(ctx, h, observers, func(string) bool { return true })
 }
 
-// DueFor is GuardDue for some of the holders.
+// DueFor is [Due] for some of the holders.
 func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(string) bool) (string, error) {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err != nil || IsOff(h) {
@@ -140,7 +140,8 @@ func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(s
 	return difference(h, *state, want, holder), nil
 }
 
-// difference compares what dcm-guard has read back with what is wanted.
+// difference describes the difference between the table that dcm-guard has read back and the wanted
+// one, "" if there is none.
 func difference(h *host.Host, state runstate.Guard, want runstate.GuardTable, holder func(string) bool) string {
 	_, err := os.Stat(h.Path("sys/fs/bpf/dcm/program"))
 	switch {
@@ -160,7 +161,7 @@ func summary(t runstate.GuardTable) string {
 	return fmt.Sprintf("%d devices of %s", len(t.Table), holders)
 }
 
-// wantedTable asks PID 1 for the table that is wanted now.
+// wantedTable returns the table for the present units, which it reads from PID 1.
 func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstate.GuardTable, error) {
 	parts, err := runstate.ReadPartitions(h.Runtime())
 	if err != nil || parts == nil {
@@ -178,9 +179,9 @@ func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstat
 	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn.Cgroups, *parts, tenants)
 }
 
-// Intruders names the processes that have an exclusive partition of these holders open,
-// and are not among those who may: they opened it before it was exclusive. The table has to
-// be in the kernel before: a process that is not found then cannot open it later.
+// Intruders names the processes that have an exclusive partition of these holders open without
+// permission: they opened it before it was exclusive. It must be called after the kernel has the
+// table. Then a process that it does not find cannot open the partition later.
 func Intruders(ctx context.Context, h *host.Host, holder func(string) bool) ([]string, error) {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err != nil || state == nil || !state.Loaded {

@@ -1,9 +1,10 @@
-// Package lease gives partitions to those who use them, and knows who has which.
+// Package lease allocates partitions to processes.
 //
-// What it knows is what PID 1 knows: a lease is a scope in dcm.slice, its partitions
-// are what the scope's DeviceAllow= names, and it lasts for as long as the scope does.
-// There is nothing beside that to lose, to repair or to disagree with: after a kill of
-// everything but PID 1 the same question has the same answer.
+// PID 1 is the only record of allocations: a lease is a scope in dcm.slice, its partitions are the
+// devices in the scope's DeviceAllow=, and it ends with the scope. So no crash of the daemon loses or
+// changes an allocation.
 //
-// The package refuses to know D-Bus, how partitions are found, and who may ask.
+// [Allocator] answers requests. Its queue orders them, its policy applies the limits and chooses
+// partitions, a server decides which request is next, and a starter creates the scope. The package
+// does not know D-Bus, how partitions are found, or which users may call.
 package lease

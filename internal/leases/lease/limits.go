@@ -13,22 +13,22 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// CgroupLimits are the limits that the kernel holds a cgroup to, with its own or an
-// ancestor's: what a process loses that is moved to another one, unless that one gets
-// them too. A limit of several processes becomes one of the moved one alone.
+// CgroupLimits are the effective limits of a cgroup, its own and its ancestors'. A process that is
+// moved to another cgroup loses them, unless that cgroup gets them too. A limit that applied to
+// several processes together then applies to the moved process alone.
 type CgroupLimits struct {
 	Memory, MemoryHigh, Swap uint64   // bytes; math.MaxUint64 for no limit
 	Tasks                    uint64   // math.MaxUint64 for no limit
 	CPU                      uint64   // microseconds per second of time; math.MaxUint64 for no limit
 	CPUs                     string   // "0-3,8"; "" for all
-	Others                   []string // what is in force and not among these: "io.max of user-1000.slice"
+	Others                   []string // other limits: "io.max of user-1000.slice"
 }
 
-// unbounded is what no limit looks like.
+// unbounded is the value of a limit that is not set.
 const unbounded = math.MaxUint64
 
-// ReadBounds reads them from the files of the cgroup and its ancestors (cgroup-v2.rst),
-// up to but without the root.
+// ReadBounds reads the limits from the files of the cgroup and its ancestors (cgroup-v2.rst), without
+// those of the root.
 func ReadBounds(root, cgroup string) (CgroupLimits, error) {
 	b := CgroupLimits{Memory: unbounded, MemoryHigh: unbounded, Swap: unbounded, Tasks: unbounded, CPU: unbounded}
 	for dir := filepath.Clean("/" + cgroup); dir != "/"; dir = filepath.Dir(dir) {
@@ -39,8 +39,8 @@ func ReadBounds(root, cgroup string) (CgroupLimits, error) {
 	return b, b.given(root, cgroup)
 }
 
-// given makes the processors that are asked for those that the kernel gives: who has a
-// cgroup of his own may ask for more than there are above.
+// given replaces the requested processors by those that the kernel grants: the owner of a cgroup may
+// request more than its parent has.
 func (b *CgroupLimits) given(root, cgroup string) error {
 	for dir := filepath.Clean("/" + cgroup); b.CPUs != "" && dir != "/"; dir = filepath.Dir(dir) {
 		cpus, err := attribute(filepath.Join(root, dir), "cpuset.cpus.effective")
@@ -55,7 +55,7 @@ func (b *CgroupLimits) given(root, cgroup string) error {
 	return nil
 }
 
-// apply takes over what one cgroup limits further.
+// apply adds the limits of one cgroup.
 func (b *CgroupLimits) apply(dir, name string) error {
 	for _, l := range []struct {
 		file string
@@ -67,7 +67,7 @@ func (b *CgroupLimits) apply(dir, name string) error {
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.ParseUint(text, 10, 64); err == nil { // else "max"
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil { // otherwise "max"
 			*l.to = min(*l.to, n)
 		}
 	}
@@ -76,7 +76,7 @@ func (b *CgroupLimits) apply(dir, name string) error {
 		return err
 	}
 	var of, per uint64
-	if n, _ := fmt.Sscan(quota, &of, &per); n == 2 && per > 0 { // else "max 100000"
+	if n, _ := fmt.Sscan(quota, &of, &per); n == 2 && per > 0 { // otherwise "max 100000"
 		b.CPU = min(b.CPU, of*1_000_000/per)
 	}
 	cpus, err := attribute(dir, "cpuset.cpus")
@@ -86,7 +86,7 @@ func (b *CgroupLimits) apply(dir, name string) error {
 	return errors.Join(err, b.note(dir, name))
 }
 
-// note names what has no counterpart that could be carried over.
+// note records limits that a scope cannot take over.
 func (b *CgroupLimits) note(dir, name string) error {
 	for _, of := range []struct{ file, usual string }{
 		{"io.max", ""}, {"io.latency", ""}, {"io.weight", "default 100"}, {"cpu.weight", "100"}, {"cpuset.mems", ""}, {"memory.zswap.max", "max"},
@@ -109,7 +109,7 @@ func (b *CgroupLimits) note(dir, name string) error {
 	return err
 }
 
-// attribute reads a cgroup's file; "" where the controller is not enabled.
+// attribute reads a file of a cgroup. It returns "" if the controller is not enabled.
 func attribute(dir, file string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, file))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,15 +13,15 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Links is the directory /dev/dcm: in it each reservation has one of its own, with a
-// link render0, render1, … to each of its device nodes. Units name the links, which are
-// known before the GPUs are; systemd follows them when it starts a unit. They are also
-// what remembers who had what, for as long as the nodes themselves are there.
+// Links is the directory /dev/dcm. Each reservation has a directory in it with a link render0,
+// render1, … to each of its device nodes. Units name the links, which are known before the GPUs are;
+// systemd follows them when it starts a unit. The links also record which reservation had which
+// partitions.
 type Links struct{ Dir string }
 
 const linkName = "render"
 
-// Read returns where the links of each reservation lead, in their order.
+// Read returns the targets of each reservation's links, in their order.
 func (l Links) Read() (map[string][]string, error) {
 	reservations, err := os.ReadDir(l.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func (l Links) Read() (map[string][]string, error) {
 	}
 	out := make(map[string][]string)
 	for _, r := range reservations {
-		if name := r.Name(); r.IsDir() && sanitize.Text(name) == name { // else it is nobody's
+		if name := r.Name(); r.IsDir() && sanitize.Text(name) == name { // otherwise it is no reservation
 			if out[name], err = l.of(name); err != nil {
 				return nil, err
 			}
@@ -55,8 +55,8 @@ func (l Links) of(name string) ([]string, error) {
 	}
 }
 
-// Write makes the links so, and takes away all others. What is so already is not
-// touched; each link is replaced in one step.
+// Write creates the links and removes all others. It does not touch links that are correct, and
+// replaces each other link atomically.
 func (l Links) Write(want map[string][]string) error {
 	have, err := l.Read()
 	if err != nil {
@@ -84,8 +84,7 @@ func (l Links) Write(want map[string][]string) error {
 	return nil
 }
 
-// clean tells whether the directory holds n entries, and not the rest of a write that
-// was killed.
+// clean reports whether the directory has n entries, without remains of an interrupted write.
 func (l Links) clean(name string, n int) bool {
 	entries, err := os.ReadDir(filepath.Join(l.Dir, name))
 	return err == nil && len(entries) == n
@@ -113,11 +112,11 @@ func (l Links) write(name string, nodes []string) error {
 		if to, err := os.Readlink(path); err == nil && to == node {
 			continue
 		}
-		beginning := filepath.Join(dir, ".new")
-		if err := os.Symlink(node, beginning); err != nil {
+		next := filepath.Join(dir, ".new")
+		if err := os.Symlink(node, next); err != nil {
 			return err
 		}
-		if err := os.Rename(beginning, path); err != nil {
+		if err := os.Rename(next, path); err != nil {
 			return err
 		}
 	}

@@ -8,10 +8,9 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Reachable returns the device node of a partition other than those named that this process
-// may open, "" if there is none. root is "/". A process that its unit confines to the named
-// partitions has none; one that systemd could not confine may have one, since it can load no
-// device program.
+// Reachable returns a device node that this process can open and that belongs to none of the named
+// partitions, "" if there is none. root returns a path below "/". There may be one if systemd
+// cannot load BPF programs and so did not confine the process.
 //
 // No device is opened: the kernel runs the device programs for access(2), too
 // (devcgroup_inode_permission).

@@ -8,23 +8,23 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// Reservation is what one unit is to have.
+// Reservation is a reservation of the configuration.
 type Reservation struct {
 	Name string
 	placement.Want
 }
 
-// Grant is what a reservation has.
+// Grant is the result for a reservation.
 type Grant struct {
-	Partitions []string // by name; none where it could not be met
+	Partitions []string // by name; none if it could not be met
 	Nodes      []string // their own device nodes, in the same order
-	Reason     string   // why these, or why none
+	Reason     string   // of the choice, or why there is none
 }
 
-// Reserve chooses for all reservations together. now is the nodes that each has, leased the nodes
-// of leases, which stay with the leases. If not all reservations can be met, it meets those that
-// come first, each as if it and those before it were all: no partition is kept back for a
-// reservation that cannot be met. The error says why.
+// Reserve chooses partitions for all reservations together. now has the present nodes of each
+// reservation, leased the nodes in leases, which are not chosen. If not all reservations can be met,
+// the error says why, and Reserve meets as many as possible in their order. It keeps no partition
+// back for a reservation that cannot be met.
 func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {
@@ -68,7 +68,7 @@ func namesOf(parts []runstate.Part, nodes []string) []string {
 	return out
 }
 
-// Fit returns why a node with these partitions could not meet all reservations, before it has them.
+// Fit returns why these partitions, which may not exist yet, are not sufficient for all reservations.
 func Fit(parts []runstate.Part, list []Reservation) error {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {

@@ -13,14 +13,14 @@ import (
 	"dcm/internal/text"
 )
 
-// Reservation is one of several wants that are met together.
+// Reservation is one of several reservations that are met together.
 type Reservation struct {
 	Name string
-	Want          // of partitions
-	Now  []string // the names of those it has
+	Want          // partitions, not whole GPUs
+	Now  []string // names of its present partitions
 }
 
-// TogetherError tells that several reservations cannot all be met.
+// TogetherError is returned if several reservations cannot all be met.
 type TogetherError struct {
 	Reservations []Reservation
 	Free         int
@@ -40,7 +40,7 @@ func (e *TogetherError) Error() string {
 	return text
 }
 
-// kinds is " and of the kinds" where somebody asks for some.
+// kinds returns " and of the kinds" if a reservation requests some.
 func kinds(list []Reservation) string {
 	if slices.ContainsFunc(list, func(r Reservation) bool { return r.Kinds != nil }) {
 		return " and of the kinds"
@@ -48,10 +48,10 @@ func kinds(list []Reservation) string {
 	return ""
 }
 
-// Assign meets all reservations or none. A reservation keeps what it has where that
-// is still there and leaves enough for the others; then the most restricted and
-// the largest choose first, and each of them [Choose]s the best that lets the rest
-// be met. Whether all can be met does not depend on the order.
+// Assign meets all reservations or none. A reservation keeps its present partitions if they still
+// exist and the others can be met. For the rest, the most restricted and then the largest reservation
+// is first. Each gets the best choice with which the remaining ones can be met. Whether all can be
+// met does not depend on the order.
 func Assign(node []runstate.Part, taken map[string]bool, list []Reservation) (map[string]Choice, error) {
 	a := assignment{node: node, taken: maps.Clone(taken), out: make(map[string]Choice)}
 	if a.taken == nil {
@@ -88,10 +88,10 @@ func (a *assignment) free() []runstate.Part {
 	return slices.DeleteFunc(slices.Clone(a.node), func(p runstate.Part) bool { return a.taken[p.Name] })
 }
 
-// room is how many partitions there are for r to choose from.
+// room returns the number of partitions from which r can choose.
 func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Want)) }
 
-// keep leaves r what it has, where that is right and the others can be met then.
+// keep assigns its present partitions to r if they are what it wants and the others can still be met.
 func (a *assignment) keep(r Reservation, others []Reservation) bool {
 	var has []runstate.Part
 	for _, p := range among(a.free(), r.Want) {
@@ -106,7 +106,7 @@ func (a *assignment) keep(r Reservation, others []Reservation) bool {
 	return a.give(r, Choice{has, Sum(has), reason(has, free, r.Want)}, others)
 }
 
-// give books a choice, unless the others could not be met then.
+// give assigns a choice to r if the others can still be met.
 func (a *assignment) give(r Reservation, c Choice, others []Reservation) bool {
 	for _, p := range c.Partitions {
 		a.taken[p.Name] = true
@@ -129,8 +129,8 @@ func (a *assignment) place(r Reservation, others []Reservation) error {
 	if a.give(r, c, others) {
 		return nil
 	}
-	// What is best for r takes what somebody else needs. So it gets from each GPU
-	// as many of each kind as it has in a way to meet all.
+	// The best choice for r takes partitions that another reservation needs. So r gets from each GPU
+	// as many partitions of each kind as in one solution for all.
 	free := a.free()
 	var picked []runstate.Part
 	for from, n := range a.flow(append([]Reservation{r}, others...))[0] {

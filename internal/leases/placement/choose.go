@@ -9,7 +9,7 @@ import (
 	"dcm/internal/text"
 )
 
-// Want is what is asked for: partitions or, where GPUs is not 0, whole GPUs.
+// Want is a request for partitions or, if GPUs is not 0, for whole GPUs.
 type Want struct {
 	Partitions int
 	GPUs       int
@@ -18,7 +18,7 @@ type Want struct {
 	Kinds      []string            // the kinds of partitions to choose from; nil for all
 }
 
-// cell is partitions of one GPU that everybody can use who can use one of them.
+// cell is the set of partitions of one kind in one GPU. They are interchangeable.
 type cell struct {
 	gpu  partition.Address
 	kind string
@@ -26,7 +26,7 @@ type cell struct {
 
 func cellOf(p runstate.Part) cell { return cell{p.GPU, p.Kind} }
 
-// takes tells whether partitions of a cell can be chosen.
+// takes reports whether partitions of a cell can be chosen.
 func (w Want) takes(c cell) bool {
 	return (w.Among == nil || slices.Contains(w.Among, c.gpu)) && (w.Kinds == nil || slices.Contains(w.Kinds, c.kind))
 }
@@ -45,18 +45,18 @@ func (w Want) amount() (n int, of string) {
 	return w.Partitions, "partition"
 }
 
-// Choice is an answer.
+// Choice is the result of [Choose].
 type Choice struct {
 	Partitions []runstate.Part // by GPU in PCI order, then by index
 	Cost       int             // the sum of the [Cost] between each two
 	Reason     string          // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"
 }
 
-// ShortError tells that there is not as much free as is asked for.
+// ShortError is returned if fewer partitions or GPUs are free than requested.
 type ShortError struct {
 	Want Want
-	Free int // partitions, or wholly free GPUs, among those that could be chosen
-	Of   int // how many there are there, free or not
+	Free int // free partitions, or completely free GPUs, that could be chosen
+	Of   int // the number of these, free or not
 }
 
 func (e *ShortError) Error() string {
@@ -71,14 +71,13 @@ func are(n int) string {
 	return "are"
 }
 
-// Choose finds what is asked for among those partitions of a node that are not
-// taken. It is deterministic, and of all possible choices there is none better by
-// the place asked for: the search is exact. Its only error is [ShortError].
+// Choose chooses among the partitions of a node that are not taken. It is deterministic, and the
+// search is exact: no choice is better for the requested place. Its only error is [ShortError].
 func Choose(node []runstate.Part, taken map[string]bool, w Want) (Choice, error) {
 	mine := among(node, w)
 	whole := w.GPUs > 0
 	if whole {
-		mine = wholly(node, mine) // those of a GPU that has others as well are none
+		mine = wholly(node, mine) // without GPUs that have other partitions, too
 	}
 	free := slices.DeleteFunc(slices.Clone(mine), func(p runstate.Part) bool { return taken[p.Name] })
 	of := len(mine)
@@ -95,7 +94,7 @@ func Choose(node []runstate.Part, taken map[string]bool, w Want) (Choice, error)
 	return Choice{picked, Sum(picked), reason(picked, free, w)}, nil
 }
 
-// Sum is the cost of a set of partitions.
+// Sum returns the cost of a set of partitions: the sum of [Cost] for each pair.
 func Sum(set []runstate.Part) int {
 	sum := 0
 	for i, a := range set {

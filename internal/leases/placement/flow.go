@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// flow returns a way to meet all reservations out of what is free, as the number of
-// partitions from each cell, or nil if there is none: a maximum flow from the
-// reservations through the cells that each may use. It is found by augmenting paths,
-// one partition at a time.
+// flow returns a solution for all reservations with the free partitions, as the number of partitions
+// from each cell, or nil if there is none. It is a maximum flow from the reservations through the
+// cells that each may use, found by augmenting paths, one partition at a time.
 func (a *assignment) flow(list []Reservation) []map[cell]int {
 	f := network{free: make(map[cell]int), given: make([]map[cell]int, len(list)), list: list}
 	for _, p := range a.free() {
@@ -36,8 +35,8 @@ type network struct {
 	given []map[cell]int
 }
 
-// augment finds one more partition for a reservation, if need be by having another
-// one move to a cell that it may use as well.
+// augment finds one more partition for a reservation. If necessary, it moves another reservation's
+// partition to a different cell.
 func (f *network) augment(r int, tried map[cell]bool) bool {
 	for _, c := range f.cells {
 		if tried[c] || !f.list[r].takes(c) {

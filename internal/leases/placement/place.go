@@ -1,9 +1,8 @@
-// Package placement is the tree of a node's GPUs, memory domains and NUMA nodes,
-// and the choice of partitions in it.
+// Package placement chooses partitions in the tree of a node's GPUs, memory domains and NUMA nodes.
 //
-// It is pure: it is told which partitions there are and which of them are taken,
-// and answers with a choice and its reason. It refuses to know who takes them, how
-// they are found and what a partition is made of.
+// Its functions are pure: their input is the list of partitions and which of them are taken, their
+// result a choice with its reason. The package does not know who uses the partitions, how they are
+// found, or what they consist of.
 package placement
 
 import (
@@ -14,17 +13,17 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Place is how several partitions shall lie to each other.
+// Place is the wanted position of several partitions relative to each other.
 type Place string
 
-// The places that can be asked for.
+// The places that can be requested.
 const (
 	Pack   Place = "pack"   // on few GPUs, of few NUMA nodes, and those that are fullest already
 	Spread Place = "spread" // on many GPUs, then in many memory domains
 	Link   Place = "link"   // with the least sum of the [Cost] between each two
 )
 
-// Places lists what can be asked for, the default first.
+// Places returns the places that can be requested, the default first.
 func Places() []Place { return []Place{Pack, Spread, Link} }
 
 // ParsePlace accepts the name of a place, and "" for the default.
@@ -46,10 +45,10 @@ func joined[T ~string](list []T, by string) string {
 	return strings.Join(text, by)
 }
 
-// What a pair of partitions costs, by the closest thing that they share. Within a
-// GPU and a hive it is the weight that KFD gives the link (kfd_crat.c: 13 inside a
-// GPU, 41 between two of a hive, where it tells no NUMA nodes apart); the others
-// keep the order: XGMI before PCIe, one NUMA node before two.
+// The cost of a pair of partitions depends on the closest thing that they share. Within a GPU and a
+// hive it is KFD's weight of the link (kfd_crat.c: 13 in a GPU, 41 between two GPUs of a hive,
+// whatever their NUMA nodes). The other values only keep the order: XGMI before PCIe, one NUMA node
+// before two.
 const (
 	sameDomain = 1
 	sameGPU    = 13
@@ -59,8 +58,7 @@ const (
 	far        = 90
 )
 
-// Cost is what the way between two partitions costs, without unit; 0 for a
-// partition and itself.
+// Cost returns the distance between two partitions, without unit; 0 for a partition and itself.
 func Cost(a, b runstate.Part) int {
 	linked, near := a.Hive != 0 && a.Hive == b.Hive, a.NUMA == b.NUMA
 	switch {

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/text"
 )
 
-// reason says in words what was chosen, and what of the same GPUs stays free.
+// reason describes a choice, and how many partitions of the same GPUs stay free.
 func reason(picked, free []runstate.Part, w Want) string {
 	if len(picked) == 0 {
 		return "nothing is asked for"
@@ -33,8 +33,8 @@ func reason(picked, free []runstate.Part, w Want) string {
 	return fmt.Sprintf("%s; leaves %d", chosen, rest)
 }
 
-// shares says how many are of which GPU: "2 of 0000:05:00.0", "3 of 0000:05:00.0
-// and 1 of 0000:26:00.0", "1 of each of 8 GPUs".
+// shares describes how many partitions of which GPUs were chosen: "2 of 0000:05:00.0", "3 of
+// 0000:05:00.0 and 1 of 0000:26:00.0", "1 of each of 8 GPUs".
 func shares(picked []runstate.Part, w Want) string {
 	per := perGPU(picked)
 	gpus := order(per)
@@ -84,8 +84,8 @@ func distinct[T any, K comparable](list []T, key func(T) K) int {
 	return len(seen)
 }
 
-// AsGood reports whether a choice is by its place no worse than another of the same size:
-// on as few GPUs for [Pack], on as many for [Spread], at no higher cost for [Link].
+// AsGood reports whether a choice is not worse for a place than another of the same size: on as few
+// GPUs for [Pack], on as many for [Spread], at no higher cost for [Link].
 func (c Choice) AsGood(other Choice, p Place) bool {
 	mine, theirs := len(perGPU(c.Partitions)), len(perGPU(other.Partitions))
 	switch p {

@@ -11,16 +11,16 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Confined is a unit with partitions that is up, as PID 1 has it confined.
+// Confined is an active unit with partitions, with its confinement in PID 1.
 type Confined struct {
 	systemd.Confined
 	Lease   bool
-	Settled bool     // the last choice of partitions was for its reservation as it is now
-	Loaded  []string // how what PID 1 has loaded for it differs from its confinement
-	Running string   // why its processes run without the confinement; "" if they do not, as far as PID 1 knows
+	Settled bool     // the last choice of partitions was for its present reservation
+	Loaded  []string // differences between the properties in PID 1 and the wanted confinement
+	Running string   // why its processes run unconfined; "" if they do not, as far as PID 1 reports
 }
 
-// ReadConfined reads how PID 1 has the reserved units and the leases confined that are up.
+// ReadConfined reads the confinement of the active reserved units and leases from PID 1.
 func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, reserved []systemd.Reserved) ([]Confined, error) {
 	_, chosen := lastChoice(h)
 	var out []Confined
@@ -43,7 +43,7 @@ func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, rese
 	for _, u := range leases {
 		out = append(out, judged(u, systemd.LeaseConfinement(), Confined{Lease: true}))
 	}
-	// A unit with a job is being started or stopped: neither is how it stays.
+	// The state of a unit that is being started or stopped is temporary.
 	return slices.DeleteFunc(out, func(c Confined) bool { return !c.Up() || c.Job }), nil
 }
 
@@ -52,8 +52,8 @@ func judged(u systemd.Confined, want systemd.Confinement, c Confined) Confined {
 	return c
 }
 
-// ReservedUnits are the units with a reservation, as the generator writes them. Where the
-// configuration cannot be used the reservations are read alone.
+// ReservedUnits returns the units with a reservation, as the generator writes them. If the
+// configuration cannot be used, only the reservations are read.
 func ReservedUnits(h *host.Host, cfg *config.Config) []systemd.Reserved {
 	var list []config.Reservation
 	if cfg != nil {

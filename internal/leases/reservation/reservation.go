@@ -15,13 +15,13 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// Reservations are those of the configuration, as far as they can be read, whatever
-// else is wrong with it. Units whose reservation cannot be read start unconfined.
+// Reservations returns the reservations of the configuration that are valid, whatever else is wrong
+// with the files. Units whose reservation cannot be read start unconfined.
 func Reservations(h *host.Host) (all []config.Reservation, unconfined []string) {
 	return config.Reservations(config.DefaultPaths(h.Root))
 }
 
-// Order is what the generator makes of a configuration.
+// Order returns the generator's input for a configuration.
 func Order(h *host.Host, cfg *config.Config) systemd.Order {
 	o := systemd.Order{Clients: host.Clients(h, cfg), Require: cfg.Require, Observers: withoutOwnSlice(h, cfg.Observers), Watching: cfg.Observers, Needs: DropinNeeds(h)}
 	if cfg.Agent {
@@ -30,24 +30,24 @@ func Order(h *host.Host, cfg *config.Config) systemd.Order {
 	return AddReservations(h, o, cfg.Reservations)
 }
 
-// kubelets are the units that start a node's containers, under the names that the usual
-// distributions of Kubernetes give them.
+// kubelets returns the units that start a node's containers in the usual distributions of
+// Kubernetes.
 func kubelets() []string {
 	return []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
 		"k0sworker.service", "k0scontroller.service", "snap.microk8s.daemon-kubelite.service"}
 }
 
-// DropinNeeds is what the GPUs that are on the bus need of units.
+// DropinNeeds returns the drop-ins that the GPUs on the bus need, by unit name.
 func DropinNeeds(h *host.Host) map[string]string { return host.OpenNode(h, nil).Dropins() }
 
-// AddReservations adds the reservations. Those that are other ones than what was chosen for
-// last are marked, and units that have lost theirs are let go, so that a restart of
-// dcm-reserve.service restarts these units and no others. If the choice itself is lost, all
-// are marked: what their units have is not known.
+// AddReservations adds the reservations. It marks those that have changed since the last choice, and
+// releases units without a reservation, so that a restart of dcm-reserve.service restarts only these
+// units. If the list of the last choice is lost, it marks all, since the partitions of their units
+// are not known.
 func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) systemd.Order {
 	last, chosen := lastChoice(h)
 	lost := !chosen && ListMissing(h)
-	o.Guarded = wasExclusive(h) // what was exclusive is to open for others
+	o.Guarded = wasExclusive(h) // others may open these partitions now
 	for _, r := range list {
 		before, had := last[r.Unit]
 		delete(last, r.Unit)
@@ -72,9 +72,9 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 	return o
 }
 
-// lastChoice is what the last run chose, by unit; ok is false where none has, as at boot,
-// when /run is empty. The boot's id is not compared: systemd 252 has shown a generator
-// another one in a container.
+// lastChoice returns the reservations of the last choice by unit. ok is false if there was none, as at
+// boot, when /run is empty. The boot ID is not compared, since in a container systemd 252 has shown a
+// generator another one.
 func lastChoice(h *host.Host) (out map[string]runstate.Reservation, ok bool) {
 	out = make(map[string]runstate.Reservation)
 	p, err := runstate.ReadReservations(h.Runtime())
@@ -89,15 +89,15 @@ func lastChoice(h *host.Host) (out map[string]runstate.Reservation, ok bool) {
 	return out, true
 }
 
-// wasExclusive tells whether some of what was chosen last is exclusive.
+// wasExclusive reports whether the last choice has an exclusive reservation.
 func wasExclusive(h *host.Host) bool {
 	p, err := runstate.ReadReservations(h.Runtime())
 	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Exclusive })
 }
 
-// ListMissing reports whether the list of partitions, with what was chosen for reservations, is
-// missing although the daemon has run in this boot: the package was removed and installed
-// again, say. At boot dcm-apply.service writes the list before the daemon starts.
+// ListMissing reports whether the list of partitions is missing although the daemon has run in this
+// boot, for example because the package was removed and installed again. At boot dcm-apply.service
+// writes the list before the daemon starts.
 func ListMissing(h *host.Host) bool {
 	list, err := runstate.ReadReservations(h.Runtime())
 	if err != nil || list != nil {
@@ -107,9 +107,9 @@ func ListMissing(h *host.Host) bool {
 	return err == nil
 }
 
-// ReserveDue reports whether partitions are to be chosen: reservations are other ones than
-// what was chosen for last, or nothing is listed, and a profile is selected, or somebody has
-// partitions. It is an error where they must not be chosen for.
+// ReserveDue reports whether partitions have to be chosen: the reservations have changed since the
+// last choice, or the list is missing although a profile is selected, or there are reservations or
+// leases. It returns an error if a unit has a Slice= that does not permit its reservation.
 func ReserveDue(h *host.Host, list []config.Reservation, selected bool) (bool, error) {
 	due, err := reserveDue(h, list)
 	if err == nil && !due {
@@ -121,7 +121,7 @@ func ReserveDue(h *host.Host, list []config.Reservation, selected bool) (bool, e
 	return due, err
 }
 
-// Unmet tells whether one of those that were chosen for last has no partitions.
+// Unmet reports whether a reservation of the last choice has no partitions.
 func Unmet(h *host.Host) bool {
 	p, err := runstate.ReadReservations(h.Runtime())
 	return err == nil && p != nil && slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Wants > 0 && len(r.Partitions) == 0 })
@@ -145,9 +145,9 @@ func reserveDue(h *host.Host, list []config.Reservation) (bool, error) {
 	return len(asks) > 0, nil
 }
 
-// Fits returns a function that tells why reservations could not be met on GPUs that
-// become so, for [apply.Difference.Judge]; nil where there are none. Units that would
-// not start again are a reason too.
+// Fits returns a function for [apply.Difference.Judge] that returns why the reservations cannot be met
+// on the GPUs after a change, or why their units would not start again. It is nil if there are no
+// reservations.
 func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 	if len(list) == 0 {
 		return nil
@@ -160,8 +160,8 @@ func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 	}
 }
 
-// Room tells which reservation could not be met on these GPUs; those partitions that
-// get no device node do not count.
+// Room returns which reservation cannot be met on these GPUs. Partitions without a device node do not
+// count.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
 	var node []runstate.Part
 	var there []string

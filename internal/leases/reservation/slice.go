@@ -11,24 +11,24 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// SliceError is that a reservation's unit has a Slice= of its own. It would have to be
-// overridden, and whoever wrote it down may have had a reason: so it is refused.
+// SliceError is returned if a reservation's unit has a Slice= of its own. dcm does not override it,
+// since the administrator may need it.
 type SliceError struct {
 	Reservation config.Reservation
 	Slice       systemd.Setting
 }
 
 func (e *SliceError) Error() string {
-	return fmt.Sprintf("%s: %s has %s, and who has partitions runs in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
+	return fmt.Sprintf("%s: %s has %s, and units with partitions run in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
 }
 
-// Hint is what an administrator can do about it.
+// Hint returns what the administrator can do.
 func (e *SliceError) Hint() string {
 	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
 }
 
-// Misplaced tells which reservations' units have a Slice= of their own that is not
-// below dcm.slice. What cannot be read says nothing.
+// Misplaced returns the [SliceError] of each reservation whose unit has a Slice= that is not below
+// dcm.slice. It ignores units that cannot be read.
 func Misplaced(h *host.Host, list []config.Reservation) error {
 	var errs []error
 	for _, r := range list {
@@ -39,6 +39,8 @@ func Misplaced(h *host.Host, list []config.Reservation) error {
 	return errors.Join(errs...)
 }
 
+// CheckSlice is [Misplaced] for one reservation. With generated, the files of generators
+// count, too.
 func CheckSlice(h *host.Host, r config.Reservation, generated bool) *SliceError {
 	if s := sliceOf(h, r, generated); s.Value != "" && !s.Inside(unitname.Slice) {
 		return &SliceError{r, s}
@@ -46,7 +48,7 @@ func CheckSlice(h *host.Host, r config.Reservation, generated bool) *SliceError 
 	return nil
 }
 
-// sliceOf is what a reservation's unit says itself of where it runs.
+// sliceOf returns the Slice= of a reservation's unit.
 func sliceOf(h *host.Host, r config.Reservation, generated bool) systemd.Setting {
 	if r.Unit == "" {
 		return systemd.Setting{}
@@ -57,13 +59,12 @@ func sliceOf(h *host.Host, r config.Reservation, generated bool) systemd.Setting
 func ownSlice(h *host.Host, unit string, generated bool) systemd.Setting {
 	s, err := systemd.OwnSlice(h.Path(), unit, generated)
 	if err != nil {
-		return systemd.Setting{} // systemd tells of a unit that it cannot read
+		return systemd.Setting{} // systemd reports a unit that it cannot read
 	}
 	return s
 }
 
-// withoutOwnSlice leaves out observers with a Slice= of their own. They would start elsewhere as
-// well, and so are left where they are wanted, be that below dcm.slice or not.
+// withoutOwnSlice removes observers with a Slice= of their own, which dcm does not override.
 func withoutOwnSlice(h *host.Host, observers []string) []string {
 	return slices.DeleteFunc(slices.Clone(observers), func(unit string) bool {
 		own := ownSlice(h, unit, false).Value
@@ -71,7 +72,8 @@ func withoutOwnSlice(h *host.Host, observers []string) []string {
 	})
 }
 
-// Elsewhere tells of observers whose Slice= keeps them from what they are to see.
+// Elsewhere returns a text for each observer that runs in a slice where exclusive partitions do not
+// open.
 func Elsewhere(h *host.Host, observers []string) []string {
 	var out []string
 	for _, unit := range observers {
