@@ -30,7 +30,7 @@ func TestOnlyWhatIsNewIsTold(t *testing.T) {
 }
 
 // Under load an answer may come too late, and nothing may change for days behind it.
-func TestAnAccountThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
+func TestFollow_RetriesAFailedQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []string{`{"gpus":1}`, "", `{"gpus":2}`, `{"gpus":2}`}
 		asked := 0
@@ -56,7 +56,7 @@ func TestAnAccountThatCouldNotBeHadIsAskedForAgain(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
+func TestConfigError(t *testing.T) {
 	var profile *agent.ProfileError
 	if err := configError(&selection.NoProfileError{Profile: "x", Accepted: []string{"y"}}); !errors.As(err, &profile) || profile.Profile != "x" || len(profile.Accepted) != 1 {
 		t.Errorf("%#v", err)
@@ -75,7 +75,7 @@ func TestAnErrorOfTheConfigurationIsOneOfAnAgents(t *testing.T) {
 	}
 }
 
-func TestWithoutASocketNothingIsAnswered(t *testing.T) {
+func TestRun_NoSocket(t *testing.T) {
 	t.Setenv("LISTEN_PID", "1")
 	t.Setenv("LISTEN_FDS", "1")
 	if err := Run(t.Context(), &host.Host{Root: t.TempDir()}, slog.New(slog.DiscardHandler)); err == nil {

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/gpu"
 )
 
-func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
+func TestAwaitIdle_ReturnsAfterTheLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var units atomic.Value
 		units.Store("a b c")
@@ -41,7 +41,7 @@ func TestWhoWaitsGoesOnWhenTheLastLeaseHasEnded(t *testing.T) {
 	})
 }
 
-func TestAWaitForLeasesEndsWhenItIsInterrupted(t *testing.T) {
+func TestAwaitIdle_Interrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := awaitIdle(ctx, func() []gpu.Holder { return []gpu.Holder{{Unit: "a"}} }, nil, func([]gpu.Holder) { cancel() })
 	if !errors.Is(err, context.Canceled) {

@@ -8,7 +8,7 @@ import (
 	"dcm/internal/engine/host"
 )
 
-func TestWhoIsAloneInALease(t *testing.T) {
+func TestWithin(t *testing.T) {
 	const lease = "dcm-lease-1000-4f1c09aa.scope"
 	for _, tt := range []struct {
 		name, cgroup, procs, below string

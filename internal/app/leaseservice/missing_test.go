@@ -8,7 +8,7 @@ import (
 	"dcm/internal/engine/host"
 )
 
-func TestNodesThatAreNotThereAreTold(t *testing.T) {
+func TestMissingNodes(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	if err := os.MkdirAll(h.Path("dev"), 0o755); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/gpu"
 )
 
-func TestALimitOnProcessorsIsABitmap(t *testing.T) {
+func TestBitmap(t *testing.T) {
 	for list, want := range map[string][]byte{
 		"": nil, "0": {1}, "0-3,8": {0x0f, 1}, "15": {0, 0x80}, "3-1": nil, "a": nil, "0-99999999": nil,
 	} {
@@ -23,7 +23,7 @@ func TestALimitOnProcessorsIsABitmap(t *testing.T) {
 }
 
 // The kernel does not move who is about to exit, and says nothing.
-func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
+func TestInside(t *testing.T) {
 	const scope = "dcm-lease-0-4f1c09aa.scope"
 	for cgroup, in := range map[string]bool{"/dcm.slice/" + scope: true, "/user.slice/session-1.scope": false, "/": false, "": false} {
 		root := t.TempDir()
@@ -47,7 +47,7 @@ func TestWhoDidNotGetIntoItsScopeIsToldOf(t *testing.T) {
 	}
 }
 
-func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
+func TestUnpopulated(t *testing.T) {
 	root := t.TempDir()
 	p := processes{&host.Host{Root: root}}
 	for unit, events := range map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""} {
@@ -68,7 +68,7 @@ func TestALeaseThatNobodyIsInIsKnown(t *testing.T) {
 	}
 }
 
-func TestAbandonedScopes(t *testing.T) {
+func TestEmptyScopes(t *testing.T) {
 	p := processes{&host.Host{Root: t.TempDir()}}
 	if got := p.emptyScopes(); got != nil {
 		t.Errorf("without the slice there are %q", got)
@@ -91,7 +91,7 @@ func TestAbandonedScopes(t *testing.T) {
 	}
 }
 
-func TestWhoHasAPartitionOpen(t *testing.T) {
+func TestUnexpectedUsers(t *testing.T) {
 	part := runstate.Part{Render: "/dev/dri/renderD129", Card: "/dev/dri/card1"}
 	open := []string{"/dev/kfd", part.Render}
 	got := unexpectedUsers(part, []gpu.Holder{

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-func TestNobodyLooksAtGPUsThatARunIsAtWorkOn(t *testing.T) {
+func TestUsage_DuringARun(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // What a lease has would be chosen for a reservation, and two would have it.
-func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
+func TestPublish_LeasesUnknown(t *testing.T) {
 	root := t.TempDir()
 	h := &host.Host{Root: root} // whose systemd cannot be asked
 	links := lease.Links{Dir: h.Path("dev/dcm")}
@@ -36,7 +36,7 @@ func TestNothingIsChosenWhereItIsNotKnownWhatLeasesHave(t *testing.T) {
 }
 
 // In the middle of a restart PID 1 has enough to do.
-func TestWithoutReservationsOrLeasesNobodyIsAskedForLeases(t *testing.T) {
+func TestLeased_NoneWithoutReservations(t *testing.T) {
 	if nodes, err := (Publisher{}).leased(t.Context()); nodes != nil || err != nil {
 		t.Errorf("nodes of leases: %q, %v", nodes, err)
 	}
@@ -58,7 +58,7 @@ func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 }
 
 // Somebody has to tell container engines, and a service that is masked does not.
-func TestNVIDIAsServiceTellsEnginesUnlessItIsMasked(t *testing.T) {
+func TestWithoutVendorCDI(t *testing.T) {
 	const refresh = "systemd/system/nvidia-cdi-refresh.service"
 	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Beside: []string{"/dev/nvidiactl"}}}}
 	for name, c := range map[string]struct {

@@ -44,7 +44,7 @@ func weighed(leased int, list []config.Reservation, last ...runstate.Reservation
 	return c
 }
 
-func TestPartitionsAreChosenWhereNobodyLosesThem(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	one := func(name string, n int) config.Reservation {
 		return config.Reservation{Name: name, Unit: name + ".service", Partitions: n, Source: "dcm.toml:" + fmt.Sprint(n)}
 	}
@@ -127,7 +127,7 @@ func (e *lingering) EndEmptyScopes(context.Context) {
 	}
 }
 
-func TestALeaseThatNobodyIsInIsEndedAndNotWaitedFor(t *testing.T) {
+func TestAwaitEmptyLeases_EndsEmptyScopes(t *testing.T) {
 	c := weighed(3, []config.Reservation{{Name: "a", Partitions: 6, Source: "dcm.toml:6"}})
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-func TestOneWaitsForTheLeasesToEnd(t *testing.T) {
+func TestStart_OneDrainOnly(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope/cgroup.procs", "71\n")
 	hosttest.Plant(t, h.Root, "run/dcm/x", "")

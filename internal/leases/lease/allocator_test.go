@@ -355,7 +355,7 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 }
 
 // Between the last look at the caller and PID 1's its number may become another's.
-func TestAnotherProcessIsNotKept(t *testing.T) {
+func TestAcquire_UndoesAnotherProcess(t *testing.T) {
 	h := newHost()
 	h.onStart = func(Scope) error {
 		h.mu.Lock()
@@ -440,7 +440,7 @@ func TestShares(t *testing.T) {
 
 // A scope for which its process is too late, or its daemon, is up with nobody in it who
 // could end it.
-func TestAScopeThatCouldNotBeSeenIsEnded(t *testing.T) {
+func TestAcquire_UndoesAScopeOfUnknownState(t *testing.T) {
 	h := newHost()
 	ctx, cancel := context.WithCancel(t.Context())
 	h.onStart = func(s Scope) error {

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-func TestTheTightestLimitOfAllAncestorsHolds(t *testing.T) {
+func TestReadBounds_TightestOfAncestors(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
 		"memory.max":            "1", // of the root, where nothing limits

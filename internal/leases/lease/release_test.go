@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOnlyItsOwnerAndRootReleaseALease(t *testing.T) {
+func TestRelease_OwnerAndRootOnly(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	hers, another := acquire(t, k, alice, ask(1)), acquire(t, k, alice, ask(1))
@@ -53,7 +53,7 @@ func TestWhatWouldBeGivenIsNot(t *testing.T) {
 	}
 }
 
-func TestAReservationDoesNotTakeWhatIsLeased(t *testing.T) {
+func TestReserve_LeavesLeasesAlone(t *testing.T) {
 	var want Reservation
 	want.Name, want.Partitions = "a", 7
 	got, err := Reserve(parts(), []Reservation{want}, nil, []string{"/dev/kfd", "/dev/dri/renderD130"})

@@ -104,7 +104,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMetIsToldBeforehand(t *testing.T) {
+func TestFit(t *testing.T) {
 	node := parts()
 	if err := Fit(node, wants("a=xxxx b=xxxx")); err != nil {
 		t.Error(err)

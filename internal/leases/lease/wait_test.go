@@ -253,7 +253,7 @@ func TestRoot_DoesNotQueueAfterUsers(t *testing.T) {
 	})
 }
 
-func TestQueue_IsRemovedFromByOwnerAndRoot(t *testing.T) {
+func TestRemove_OwnerAndRootOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		c.given(c.waits(process(1000, 10), 8))
@@ -281,7 +281,7 @@ func TestQueue_IsRemovedFromByOwnerAndRoot(t *testing.T) {
 	})
 }
 
-func TestWaitingCaller_IsToldItsPosition(t *testing.T) {
+func TestMoved_ReportsThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		held := c.given(c.waits(process(1000, 10), 8))
@@ -409,7 +409,7 @@ func TestLease_EndsWhenItsOnlyProcessWaits(t *testing.T) {
 	})
 }
 
-func TestDrain_RefusesWhoWaitsAmongOthersInALease(t *testing.T) {
+func TestDrain_RefusesAWaiterInASharedLease(t *testing.T) {
 	for name, late := range map[string]bool{"before the drain": true, "while it drains": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
+func TestMisplaced(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
 	hosttest.Plant(t, h.Root, "etc/systemd/system/b.service", "[Service]\nSlice=dcm-ml.slice\n")
@@ -40,7 +40,7 @@ func TestReservationsOfUnitsWithASliceAreRefused(t *testing.T) {
 }
 
 // An observer is left where its unit wants it, and it is told what it does not see there.
-func TestObserversWithASliceStayThereAndItIsTold(t *testing.T) {
+func TestElsewhere(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
 	hosttest.Plant(t, h.Root, "etc/systemd/system/b.service.d/x.conf", "[Service]\nSlice=dcm-ml.slice\n")
@@ -61,7 +61,7 @@ func TestObserversWithASliceStayThereAndItIsTold(t *testing.T) {
 }
 
 // A unit that runs already when it is given a reservation is restarted with it.
-func TestUnitsOfNewReservationsAreRestarted(t *testing.T) {
+func TestAddReservations_MarksNewOnes(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	list := []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Place: "pack"}, {Name: "b", Unit: "b.service", Partitions: 1}}
 	if o := AddReservations(h, systemd.Order{}, list); o.Reserved[0].Changed || o.Reserved[1].Changed {
