@@ -48,7 +48,7 @@ func powerCuts(m machine) {
 			m.register(gpu, switchMS, 300+700*i)
 		}
 		m.run("sync")
-		m.run(`exec bash -c "$@"`, changeUntil, "change", other, phase.until, strings.ReplaceAll(phase.text, "PROFILE", other))
+		m.run(`exec bash -c "$@"`, changeUntil, "change", other, phase.until, strings.ReplaceAll(phase.text, "SELECTED", other))
 		m.must(m.PowerCut)
 		m.must(m.PowerOn)
 		selected = m.selected()
@@ -78,10 +78,10 @@ func phases() []phase {
 		return entry(append([]string{"DCM_STEP", string(kind)}, more...)...)
 	}
 	return []phase{
-		{"when the profile is selected", "file", `profile = "PROFILE"`},
+		{"when the profile is selected", "file", `profile = "SELECTED"`},
 		{"while clients stop", "journal", entry("MESSAGE_ID", unitStopping, "UNIT", "gpuagent.service")},
 		{"when the run starts", "journal", entry("MESSAGE_ID", unitStarting, "UNIT", "dcm-apply.service")},
-		{"before the first step", "journal", entry("MESSAGE_ID", string(event.RunBegan), "DCM_PROFILE", "PROFILE")},
+		{"before the first step", "journal", entry("MESSAGE_ID", string(event.RunBegan), "DCM_PROFILE", "SELECTED")},
 		{"after the memory request", "journal", step(partition.RequestMemory)},
 		{"while the driver is unloaded", "removed", node},
 		{"while the driver probes", "probed", node},
