@@ -22,7 +22,7 @@ func TestBitmap(t *testing.T) {
 	}
 }
 
-// The kernel does not move who is about to exit, and says nothing.
+// The kernel does not move a process that is about to exit, and reports no error.
 func TestInside(t *testing.T) {
 	const scope = "dcm-lease-0-4f1c09aa.scope"
 	for cgroup, in := range map[string]bool{"/dcm.slice/" + scope: true, "/user.slice/session-1.scope": false, "/": false, "": false} {

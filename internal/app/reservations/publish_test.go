@@ -16,7 +16,7 @@ import (
 	"dcm/internal/leases/lease"
 )
 
-// What a lease has would be chosen for a reservation, and two would have it.
+// Otherwise a partition of a lease could be chosen for a reservation.
 func TestPublish_LeasesUnknown(t *testing.T) {
 	root := t.TempDir()
 	h := &host.Host{Root: root} // whose systemd cannot be asked
@@ -35,7 +35,7 @@ func TestPublish_LeasesUnknown(t *testing.T) {
 	}
 }
 
-// In the middle of a restart PID 1 has enough to do.
+// PID 1 is busy during a restart.
 func TestLeased_NoneWithoutReservations(t *testing.T) {
 	if nodes, err := (Publisher{}).leased(t.Context()); nodes != nil || err != nil {
 		t.Errorf("nodes of leases: %q, %v", nodes, err)
@@ -47,7 +47,7 @@ func TestLeased_NoneWithoutReservations(t *testing.T) {
 	}
 }
 
-// listed is what a run has left: one partition.
+// listed writes the list of a run with one partition.
 func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 	t.Helper()
 	p.Version, p.Boot = runstate.Version, h.BootID()
@@ -57,7 +57,7 @@ func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 	}
 }
 
-// Somebody has to tell container engines, and a service that is masked does not.
+// dcm describes the partitions to container engines unless the vendor's service does.
 func TestWithoutVendorCDI(t *testing.T) {
 	const refresh = "systemd/system/nvidia-cdi-refresh.service"
 	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Beside: []string{"/dev/nvidiactl"}}}}

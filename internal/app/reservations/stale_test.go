@@ -18,7 +18,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// weighed is a node of eight partitions. Somebody has the last ones by leases.
+// weighed is a node of eight partitions. The last ones are in leases.
 func weighed(leased int, list []config.Reservation, last ...runstate.Reservation) choice {
 	c := choice{list: list, last: &runstate.Partitions{Reservations: last}, now: make(map[string][]string)}
 	for i := range 8 {
@@ -110,7 +110,7 @@ func TestStale_Kind(t *testing.T) {
 	}
 }
 
-// lingering is a lease that has partitions and in which nobody is. It ends where it is swept.
+// lingering is a lease with partitions and without processes. EndEmptyScopes ends it.
 type lingering struct {
 	leased []string
 	ended  chan struct{} // nil: nothing ends it
@@ -136,7 +136,7 @@ func TestAwaitEmptyLeases_EndsEmptyScopes(t *testing.T) {
 	}
 }
 
-// The end of the time says nothing of what could not be done in it.
+// The timeout is not reported as an unsatisfiable choice.
 func TestWhatIsWaitedForInVainIsTold(t *testing.T) {
 	c := weighed(3, []config.Reservation{{Name: "a", Partitions: 6, Source: "dcm.toml:6"}})
 	ctx, cancel := context.WithCancel(t.Context())

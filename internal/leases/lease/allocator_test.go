@@ -105,13 +105,13 @@ func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
 	return nil, nil
 }
 
-// stir tells those who listen that a unit has ended.
+// stir reports that a unit has ended.
 func (h *host) stir() {
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
 
-// leases are the units that are leases.
+// leases returns the units that are leases.
 func (h *host) leases() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +134,7 @@ func (h *host) Stop(_ context.Context, unit string) error {
 
 func (h *host) Undo(ctx context.Context, unit string) error { return h.Stop(ctx, unit) }
 
-// Check knows a process by its start, which is its number.
+// Check identifies a process by its start, which is its number.
 func (h *host) Check(c Caller) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *host) LimitMemory(_ context.Context, unit string, c MemoryLimits) strin
 	return h.afterwards(unit, "capped at "+c.String())
 }
 
-// Guard finds that other processes have the partitions open as often as is set.
+// Guard reports for the first h.pounces leases that another process has their partitions open.
 func (h *host) Guard(_ context.Context, unit string) error {
 	if why := h.afterwards(unit, h.guard); why != "" {
 		return errors.New(why)
@@ -201,8 +201,7 @@ func (h *host) Reachable(_ context.Context, unit string, nodes []string) string 
 	return ""
 }
 
-// afterwards is of what starts dcm-guard.service, which may wait for a run that waits for the
-// lock.
+// afterwards fails if the lock is held: dcm-guard.service may wait for a run that waits for it.
 func (h *host) afterwards(unit, answer string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -239,7 +238,7 @@ func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error
 	return out, nil
 }
 
-// Empty is asked about a lease whose process has been moved.
+// Empty is called for a lease whose process has been moved.
 func (h *host) Empty(unit string) bool {
 	if !h.others {
 		h.Stop(context.Background(), unit)
@@ -290,7 +289,7 @@ func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
 	}
 }
 
-// A daemon that dies behind a move leaves a process in its lease that asks anew.
+// If the daemon ends after a move, the process is in its lease and requests it again.
 func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
@@ -354,7 +353,7 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 	}
 }
 
-// Between the last look at the caller and PID 1's its number may become another's.
+// Between the check of the caller and the move another process may get its number.
 func TestAcquire_UndoesAnotherProcess(t *testing.T) {
 	h := newHost()
 	h.onStart = func(Scope) error {
@@ -368,7 +367,7 @@ func TestAcquire_UndoesAnotherProcess(t *testing.T) {
 	}
 }
 
-// In a daemon-reexec PID 1 forgets which process a queued scope is for.
+// A daemon-reexec makes PID 1 forget the process of a queued scope.
 func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fails int
@@ -438,8 +437,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A scope for which its process is too late, or its daemon, is up with nobody in it who
-// could end it.
+// If the process or the daemon ends during the start, the scope stays active without a process.
 func TestAcquire_UndoesAScopeOfUnknownState(t *testing.T) {
 	h := newHost()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -567,7 +565,7 @@ func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
 	}
 }
 
-// TestNoPartitionIsGivenTwice lets many acquire and end at once.
+// TestNoPartitionIsGivenTwice starts and ends many leases concurrently.
 func TestNoPartitionIsGivenTwice(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
@@ -614,8 +612,8 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 	}
 }
 
-// Those who share are as many as each of them was told, and are together before
-// another partition is begun.
+// A partition has at most as many sharers as each of them requested, and is filled before the next
+// one.
 func TestSharesByNumber(t *testing.T) {
 	k := newAllocator(newHost())
 	one := func(of int) Request {
@@ -683,8 +681,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Every user can read the description, and a backslash at its end would take in the next
-// line of the unit file.
+// Every user can read the description, and a backslash at its end would continue the line in the
+// unit file.
 func TestDescribe(t *testing.T) {
 	choice := placement.Choice{Partitions: []runstate.Part{{Name: "0000:05:00.0-0"}}}
 	for what, want := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// arrival is a request of the property test, and what became of it.
+// arrival is a request of the property test with its result.
 type arrival struct {
 	n           int
 	time, hold  time.Duration // requested, 0 for no limit; and after which its process ends
@@ -21,12 +21,12 @@ type arrival struct {
 	first       time.Time // when it was seen first in the queue
 }
 
-// alike reports whether two requests are equal in all that the order depends on.
+// alike reports whether two requests are equal in everything that affects the order.
 func (a *arrival) alike(b *arrival) bool {
 	return a.n == b.n && a.time == b.time && (a.uid == 0) == (b.uid == 0)
 }
 
-// longestHold is when the last process ends that has a lease.
+// longestHold returns when the last process with a lease ends.
 const longestHold = 2 * time.Hour
 
 // TestRandomArrivals has requests of all sizes come faster than they can be met. No
@@ -138,7 +138,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// firsts notes which users' request is the first in the queue. Root's come before all.
+// firsts records which user's request is the first in the queue. Root's come before all others.
 func (c *client) firsts(all []*arrival) {
 	i := slices.IndexFunc(c.keeper.Queue(), func(q Queued) bool { return q.UID != 0 })
 	if i < 0 || i > 0 {

@@ -49,8 +49,8 @@ func TestReadBounds_TightestOfAncestors(t *testing.T) {
 	}
 }
 
-// A cgroup may ask for processors that those above it have not: the kernel gives it those
-// of both.
+// A cgroup may request processors that its ancestors do not have: the kernel grants the
+// intersection.
 func TestProcessorsAreThoseInForce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
@@ -81,7 +81,7 @@ func TestProcessorsAreThoseInForce(t *testing.T) {
 	}
 }
 
-// Who has a cgroup of his own names those in it as he likes.
+// The owner of a cgroup can give its children any name.
 func TestWhatACgroupIsCalledIsEscaped(t *testing.T) {
 	root, name := t.TempDir(), "a\x1b[2J\xff"
 	dir := filepath.Join(root, "user.slice", name)

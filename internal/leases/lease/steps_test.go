@@ -18,10 +18,9 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// TestTenThousandSteps acquires, releases and kills at random, with daemons that die,
-// reservations that change and GPUs that are partitioned in between, and looks after each
-// step: no partition has two, none is lost, and what is exclusive is what the guard is
-// told. DCM_SEED repeats a run's choices.
+// TestTenThousandSteps acquires, releases and kills at random, while daemons end, reservations
+// change and GPUs are partitioned. After each step it checks that no partition has two holders, none
+// is lost, and the guard's table has the exclusive ones. DCM_SEED repeats a run's choices.
 func TestTenThousandSteps(t *testing.T) {
 	seed := soak.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -36,8 +35,8 @@ func TestTenThousandSteps(t *testing.T) {
 	})
 }
 
-// world is PID 1, a node of two GPUs and those who want partitions of it. What PID 1 has
-// is in host; what was given is kept here once more, to compare.
+// world is PID 1, a node of two GPUs and its callers. The units of PID 1 are in host; the granted
+// partitions are recorded here again, to compare.
 type world struct {
 	*host
 	t      *testing.T
@@ -67,8 +66,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// restart is a daemon that was killed and began anew: it remembers nothing. Whoever
-// waited has gone with the connection.
+// restart replaces the daemon by a new one without any state. Waiting callers are gone with the
+// connection.
 func (w *world) restart() {
 	w.done()
 	synctest.Wait()
@@ -77,7 +76,7 @@ func (w *world) restart() {
 	w.keeper.Limit(Limits{Shares: mostShares, PerUser: 12})
 }
 
-// split partitions each GPU into so many.
+// split partitions each GPU into n partitions.
 func (w *world) split(n int) {
 	w.parts = nil
 	for g, address := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
@@ -111,7 +110,7 @@ func (w *world) kept() map[string]string {
 	return out
 }
 
-// Start is PID 1's: what befalls it is what can befall it.
+// Start is PID 1's. w.fate determines which error occurs.
 func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +157,7 @@ func (w *world) Stop(ctx context.Context, unit string) error {
 
 func (w *world) Undo(ctx context.Context, unit string) error { return w.Stop(ctx, unit) }
 
-// step does one thing.
+// step does one random action.
 func (w *world) step() {
 	step := soak.Pick(w.rand, []soak.Step{
 		{Name: "acquire", Weight: 40, Do: func() { w.acquire(false) }},
@@ -221,7 +220,7 @@ func (w *world) counted(what string) {
 	w.count[what]++
 }
 
-// anyLease is a lease, "" if there is none.
+// anyLease returns a lease, "" if there is none.
 func (w *world) anyLease() string {
 	units := slices.Sorted(maps.Keys(w.given))
 	units = slices.DeleteFunc(units, func(unit string) bool { _, ok := unitname.ParseLease(unit); return !ok })
@@ -241,7 +240,7 @@ func (w *world) release() {
 	}
 }
 
-// kill ends a scope without a word to dcm.
+// kill ends a scope without a call to dcm.
 func (w *world) kill() {
 	if unit := w.anyLease(); unit != "" {
 		w.Stop(w.t.Context(), unit)
@@ -254,8 +253,7 @@ func (w *world) wrong() {
 	w.fate, w.starts[1] = "", 1
 }
 
-// stray is a process that has left its lease and keeps what it has open; a second time
-// it ends.
+// stray is a process that has left its lease with a partition open; the second call ends it.
 func (w *world) stray() {
 	if len(w.open) > 0 {
 		w.open = nil
@@ -276,7 +274,7 @@ func (w *world) reserve() {
 	w.choose()
 }
 
-// choose is what dcm-reserve.service does, with the services down that have to move.
+// choose chooses as dcm-reserve.service does, while the services that have to move are stopped.
 func (w *world) choose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -296,7 +294,7 @@ func (w *world) choose() {
 	w.serve()
 }
 
-// serve has PID 1 run the services that can start.
+// serve starts the services that can start.
 func (w *world) serve() {
 	w.tenants = slices.DeleteFunc(w.tenants, func(t UnitDevices) bool { _, ok := unitname.ParseLease(t.Unit); return !ok })
 	for _, name := range []string{"a", "b", "c"} {
@@ -320,7 +318,7 @@ func (w *world) service() {
 	w.serve()
 }
 
-// repartition waits for leases, as a run does: it is refused while there are any.
+// repartition changes the partitions unless there are leases, as a run does.
 func (w *world) repartition() {
 	w.changing = true
 	if _, err := w.keeper.Acquire(w.t.Context(), alice, ask(1)); err == nil {
@@ -343,7 +341,7 @@ func (w *world) repartition() {
 	w.Stop(w.t.Context(), "")
 }
 
-// check compares what dcm says with what was given.
+// check compares dcm's answers with the granted partitions.
 func (w *world) check(step int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -370,7 +368,7 @@ func (w *world) check(step int) {
 	w.guarded(step)
 }
 
-// together may be those alone that share.
+// together checks that only shared leases have a partition together.
 func (w *world) together(step int, h Allocation) {
 	for _, unit := range h.Units {
 		first, _ := unitname.ParseLease(h.Units[0])
@@ -380,7 +378,7 @@ func (w *world) together(step int, h Allocation) {
 	}
 }
 
-// obtainable: all that is free can be had, and no more.
+// obtainable checks that a lease can have all free partitions, and no more.
 func (w *world) obtainable(step int, snapshot Snapshot, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
 		_, err := w.keeper.policy.choose(snapshot, Caller{}, ask(n))
@@ -390,7 +388,7 @@ func (w *world) obtainable(step int, snapshot Snapshot, free int) {
 	}
 }
 
-// guarded: the guard is told of what is exclusive and of nothing else.
+// guarded checks that the guard's table has the exclusive partitions and no others.
 func (w *world) guarded(step int) {
 	p := runstate.Partitions{}
 	want := make(map[string]bool)
@@ -427,7 +425,7 @@ func (w *world) guarded(step int) {
 	}
 }
 
-// leave ends whatever waits, and all else: then all is free.
+// leave ends all requests and units. Then all partitions are free.
 func (w *world) leave() {
 	w.restart()
 	w.done()

@@ -15,7 +15,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// answer is what became of a request.
+// answer is the result of a request.
 type answer struct {
 	lease Lease
 	err   error
@@ -35,7 +35,7 @@ func newClient(t *testing.T) *client {
 	return &client{t, h, newAllocator(h)}
 }
 
-// request begins to acquire so many partitions, and returns when that waits or is over.
+// request requests partitions, and returns when the request waits or has ended.
 func (c *client) request(ctx context.Context, who Caller, r Request) <-chan answer {
 	c.host.mu.Lock()
 	c.host.starts[who.PID] = uint64(who.PID)
@@ -49,14 +49,14 @@ func (c *client) request(ctx context.Context, who Caller, r Request) <-chan answ
 	return out
 }
 
-// waits requests with Wait.
+// waits is request with Wait.
 func (c *client) waits(who Caller, n int) <-chan answer {
 	r := ask(n)
 	r.Wait = true
 	return c.request(c.Context(), who, r)
 }
 
-// verifyReplaced returns the answer of a request that is over.
+// verifyReplaced returns the answer of a request that has ended.
 func (c *client) verifyReplaced(a <-chan answer) answer {
 	c.Helper()
 	synctest.Wait()
@@ -78,7 +78,7 @@ func (c *client) given(a <-chan answer) Lease {
 	return got.lease
 }
 
-// queue lists the processes that wait.
+// queue returns the processes that wait.
 func (c *client) queue() []int {
 	out := []int{}
 	for _, q := range c.keeper.Queue() {
@@ -133,7 +133,7 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 	}
 }
 
-// A reservation that comes later makes a request impossible that waits.
+// A new reservation makes a waiting request impossible.
 func TestWaitingRequest_IsRefusedWhenItBecomesImpossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
@@ -311,9 +311,8 @@ func (c *client) draining(yes bool) {
 	}
 }
 
-// A daemon that ends after the move and before its answer leaves a caller in its lease that
-// asks again. The same is so with a drain that has begun meanwhile, and with others in the
-// queue.
+// If the daemon ends after the move and before its answer, the caller is in its lease and requests it
+// again: also if a drain has started since, or other requests are in the queue.
 func TestCallerInItsLease_HasItAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -394,7 +393,7 @@ func TestDrain_DoesNotWaitForWhoWaits(t *testing.T) {
 	})
 }
 
-// Without a drain, too: two that wait, each for what the other one has, would wait forever.
+// Also without a drain: two callers that wait for each other's partitions would wait forever.
 func TestLease_EndsWhenItsOnlyProcessWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
@@ -501,8 +500,8 @@ func TestOvertaking(t *testing.T) {
 	}
 }
 
-// While PID 1 executes itself over and over it moves no process into a scope. A request that
-// waits does not fail because of that.
+// During repeated daemon-reexecs PID 1 moves no process into a scope. A waiting request does not fail
+// because of that.
 func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
