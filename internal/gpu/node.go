@@ -14,7 +14,7 @@ import (
 type Node struct {
 	bus    bus
 	wait   waitOptions
-	leases func() []Holder
+	leases func() []Holder // nil: none
 }
 
 // Option configures a [Node].

@@ -185,6 +185,10 @@ func TestUsage_TwoVendors(t *testing.T) {
 	if d := cmp.Diff(want, u.Holders); d != "" {
 		t.Errorf("holders (-want +got):\n%s", d)
 	}
+	Leases(nil)(n)
+	if _, err := n.Usage(t.Context()); err != nil {
+		t.Error(err)
+	}
 	n.bus.sys = t.TempDir() // where a scan of the bus finds no GPU
 	of, err := n.UsageOf(t.Context(), func(v partition.Vendor) bool { return v == other })
 	if err != nil || len(of.Holders) != 2 || of.Holders[1].Vendors[0] != other || len(of.Holders[1].Devices) != 1 {
