@@ -13,9 +13,9 @@ func configMapKind() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^[ \t-]*["']?kind["']?[ \t]*:[ \t]*["']?ConfigMap|"kind"[ \t\n]*:[ \t\n]*"ConfigMap`)
 }
 
-// unfold returns mig-parted's files that the ConfigMaps in a file hold, as those of the GPU
-// operator do: config.yaml, clients.yaml. It returns the file itself if there is no such
-// ConfigMap, or one of the Kubernetes form. Other objects in the file are ignored.
+// unfold returns mig-parted's files in the ConfigMaps of a file: config.yaml and clients.yaml of the
+// GPU operator. It returns the file itself if it has no such ConfigMap, or one of the Kubernetes form.
+// It ignores other objects.
 func (c *importer) unfold(f File) ([]File, *source.Problem) {
 	var held []File
 	for _, d := range source.SplitYAML(strings.TrimPrefix(string(f.Text), "\ufeff")) {
@@ -48,8 +48,8 @@ func (c *importer) unfold(f File) ([]File, *source.Problem) {
 	return held, nil
 }
 
-// embedded is the text of a key on a line of a file. As a literal block its lines are those
-// of the file; of any other form all are on the line of the key.
+// embedded returns the text of a key of a file. In a literal block its lines are lines of the file;
+// otherwise all have the line of the key.
 func embedded(f File, text string, line int) File {
 	out := File{Name: f.Name, Text: []byte(text), before: line - 1, flat: true}
 	lines := strings.Split(string(f.Text), "\n")
@@ -60,7 +60,7 @@ func embedded(f File, text string, line int) File {
 	return out
 }
 
-// at is the line of the file that a line of the text is.
+// at returns the line of the file for a line of the text.
 func (f File) at(line int) int {
 	if f.flat {
 		line = 1
@@ -72,10 +72,10 @@ func clientsKey() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^["']?` + servicesKey + `["']?[ \t]*:|"` + servicesKey + `"[ \t\n]*:`)
 }
 
-// servicesKey is the key of the units that the GPU operator's MIG manager stops.
+// servicesKey is the key of the units that the MIG manager of the GPU operator stops.
 const servicesKey = "systemd-services"
 
-// addClients takes the units of a clients.yaml as clients.
+// addClients adds the units of a clients.yaml to the clients.
 func (c *importer) addClients(f File, cfg *config.Config) {
 	root, broken := c.parse(f)
 	if broken != nil {

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Import turns the Kubernetes form, a config.json or the ConfigMap in YAML or
-// JSON that holds one, into the text of a dcm.toml. file is for messages only.
-// gpus is the number of GPUs of the node that the profiles are meant for, which
-// they are then checked against; 0 if it is not known. A profile that cannot be had is
-// left out with a warning, unless there is no other.
+// Import converts the Kubernetes form to the text of a dcm.toml. The text is a config.json, or a
+// ConfigMap in YAML or JSON that contains one. file is the name in messages. gpus is the number of GPUs
+// of the node, against which the profiles are checked; 0 if unknown. A profile with errors is left out
+// with a warning, unless all have errors.
 //
-// No profile is selected: that form leaves it to a label of the node. The error
-// is an [*Errors]; the warnings are for a human.
+// No profile is selected, since that form selects by a label of the node. The error is a
+// [*source.Errors].
 func Import(file string, text []byte, gpus int, yaml source.YAML) (toml string, warnings []string, err error) {
 	if p := source.CheckText(file, text); p != nil {
 		return "", nil, source.NewErrors(*p)
@@ -30,9 +29,8 @@ func Import(file string, text []byte, gpus int, yaml source.YAML) (toml string, 
 	return imported(cfg) + config.Format(cfg), c.Warnings, nil
 }
 
-// imported is the head of an imported file: the one command left to give. The selection
-// is not written into the file: it would be a drop-in mostly, which an edit of dcm.toml
-// and `dcm use` could not change.
+// imported returns the head of an imported file, with the commands that select a profile. The file
+// selects none: as a drop-in it would override dcm.toml and `dcm use`.
 func imported(c *config.Config) string {
 	var b strings.Builder
 	b.WriteString("# Imported from the Kubernetes form, which selects a profile by a label of the\n" +
@@ -47,7 +45,7 @@ func imported(c *config.Config) string {
 	return b.String()
 }
 
-// shellWord writes a name as a shell reads one word.
+// shellWord quotes a name for a shell.
 func shellWord(name string) string {
 	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@%+,"
 	if strings.Trim(name, bare) == "" {

@@ -12,29 +12,28 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// File is a text to be imported, and what messages call it.
+// File is a text to import, with its name for messages.
 type File struct {
 	Name string
 	Text []byte
 
-	before int  // lines of the file before a text that is a part of it
+	before int  // number of lines before the text in its file
 	flat   bool // the text is on one line of the file
 }
 
-// importer collects what is wrong with the imported files.
+// importer collects the problems of the imported files.
 type importer struct {
 	*rule.Checker
 	yaml    source.YAML
-	indexed []partition.GPU // the GPUs that mig-parted's indices count; nil if not known
+	indexed []partition.GPU // the GPUs to which mig-parted's indices refer; nil if unknown
 }
 
-// ImportFiles is Import of the files that belong together: a document of the Kubernetes
-// form alone, or mig-parted's config.yaml, with the hooks of its service, the units that the
-// GPU operator stops and the unit file in which the service keeps its selection. A file may
-// be one with ConfigMaps that hold these.
+// ImportFiles is Import for several files: a document of the Kubernetes form alone, or mig-parted's
+// config.yaml with the hooks of its service, the units that the GPU operator stops, and the unit file
+// with the selection of the service. A file may have ConfigMaps with these files.
 //
-// here are all GPUs of the host that mig-parted's indices are of, which become addresses; nil
-// if they are not known.
+// here are all GPUs of the host, for the conversion of mig-parted's indices to addresses; nil if
+// unknown.
 func ImportFiles(files []File, gpus int, here []partition.GPU, yaml source.YAML) (toml string, warnings []string, err error) {
 	var of [kinds][]File
 	c := &importer{Checker: new(rule.Checker), yaml: yaml, indexed: indexed(here)}
@@ -64,7 +63,7 @@ func ImportFiles(files []File, gpus int, here []partition.GPU, yaml source.YAML)
 
 // The kinds of files.
 const (
-	kindKubernetes = iota // the Kubernetes form, or what has that mistaken for it
+	kindKubernetes = iota // the Kubernetes form, or an unknown text
 	kindConfig            // mig-parted's config.yaml
 	kindHooks             // its hooks.yaml
 	kindScript            // its hooks.sh
@@ -146,7 +145,7 @@ func (c *importer) importMIG(of [kinds][]File) (string, []string, error) {
 	return migPartedHead(cfg) + config.Format(cfg), c.Warnings, nil
 }
 
-// taken takes over what the service has selected: the last assignment counts.
+// taken selects the profile that the service had selected. The last assignment is the effective one.
 func (c *importer) taken(f File, cfg *config.Config) {
 	all := selected().FindAllSubmatchIndex(f.Text, -1)
 	at := all[len(all)-1]
@@ -166,8 +165,8 @@ func (c *importer) taken(f File, cfg *config.Config) {
 	}
 }
 
-// hooks takes the units that hooks stop or start as clients, and tells of the others.
-// known says that the script with the units of the usual hooks is there.
+// hooks adds the units that hooks stop or start to the clients, and warns of other hooks. known is set
+// if the script of the usual hooks is imported, too.
 func (c *importer) hooks(f File, cfg *config.Config, known bool) {
 	root, broken := c.parse(f)
 	if broken != nil {
@@ -182,7 +181,7 @@ func (c *importer) hooks(f File, cfg *config.Config, known bool) {
 	}
 }
 
-// needlessHook are the usual hooks that need no replacement: dcm keeps the selection itself.
+// needlessHook matches the usual hooks that dcm replaces.
 func needlessHook() *regexp.Regexp { return regexp.MustCompile(`^(apply-start|refresh-cdi)\b`) }
 
 func (c *importer) hook(hook *source.Node, stage string, cfg *config.Config, known bool) {
@@ -211,7 +210,7 @@ func systemctl() *regexp.Regexp {
 	return regexp.MustCompile(`\bsystemctl\b((?: +-[-a-z=]+)*) +(?:stop|start|restart|try-restart)((?: +[-\w.@:\\]+)+)`)
 }
 
-// controlled are the units that a command line has systemctl stop or start.
+// controlled returns the units that a command line stops or starts with systemctl.
 func controlled(line string) []string {
 	var units []string
 	for _, m := range systemctl().FindAllStringSubmatch(line, -1) {
@@ -224,7 +223,7 @@ func controlled(line string) []string {
 	return units
 }
 
-// noClients are units that are no clients, although mig-parted's users stop them.
+// noClients returns units that mig-parted's users stop, and the reasons why they are not clients.
 func noClients() map[string]string {
 	const ordered = "dcm works while it runs"
 	return map[string]string{

@@ -11,10 +11,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// configsKey is the key that makes a document one of mig-parted's.
+// configsKey is the key that identifies a document of mig-parted.
 const configsKey = "mig-configs"
 
-// migParted is the form of mig-parted's config.yaml.
+// migParted is the rule of mig-parted's config.yaml.
 func migParted() rule.Rule {
 	entry := rule.Table(map[string]rule.Rule{
 		"device-filter": rule.Devices(),
@@ -61,7 +61,7 @@ func entryDevices() rule.Rule {
 	}}
 }
 
-// migDevices is a table of counts; nothing at all is none, as an empty one.
+// migDevices is the rule of a table of counts; null is an empty table.
 func migDevices() rule.Rule {
 	return rule.Rule{Check: func(c *rule.Checker, key string, n *source.Node) {
 		switch v := n.Value.(type) {
@@ -83,8 +83,8 @@ func oneEntry(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// allEntries refuses entries of which two are for the same GPU: there the last one
-// counts, and here each GPU is in one group.
+// allEntries reports two entries for the same GPU. In mig-parted the last one is effective; in dcm a
+// GPU is in one group.
 func allEntries(c *rule.Checker, key string, n *source.Node) {
 	all := n.Items()
 	if len(all) == 0 {
@@ -126,7 +126,7 @@ func overlapDevices(a, b *source.Node) bool {
 	})
 }
 
-// readEntries makes a profile of the entries of a configuration.
+// readEntries returns the profile of the entries of a configuration.
 func readEntries(name string, n *source.Node) partition.Profile {
 	p := partition.Profile{Name: name}
 	for _, entry := range n.Items() {
@@ -150,7 +150,7 @@ func entryMIG(entry *source.Node) *partition.MIG {
 	for name, n := range source.Children(entry.At("mig-devices")) {
 		counts[name] = int(n.Value.(int64))
 	}
-	m, _ := partition.NewMIG(counts) // judged
+	m, _ := partition.NewMIG(counts) // checked before
 	return &m
 }
 
@@ -161,10 +161,10 @@ func byIndex(p partition.Profile) bool {
 	})
 }
 
-// aboutIndices is said once of a document that names GPUs by their index.
+// aboutIndices is the warning, once for each document, about indices of GPUs.
 const aboutIndices = "indices in devices count all NVIDIA GPUs in mig-parted, but only GPUs with MIG in dcm: compare them with dcm gpus; PCI addresses are safer"
 
-// readMIGParted reads a config.yaml into profiles.
+// readMIGParted returns the profiles of a config.yaml.
 func (c *importer) readMIGParted(root *source.Node) *config.Config {
 	c.Root = rule.Rule{}
 	migParted().Check(c.Checker, "", root)
@@ -184,8 +184,8 @@ func (c *importer) readMIGParted(root *source.Node) *config.Config {
 	return cfg
 }
 
-// indexed are the GPUs that mig-parted's indices count: all of NVIDIA's in PCI order. There
-// are none if no GPU is known to have MIG, as while the driver is not loaded.
+// indexed returns the GPUs to which mig-parted's indices refer: all NVIDIA GPUs in PCI order. It
+// returns nil if no GPU is known to support MIG, for example without the driver.
 func indexed(here []partition.GPU) []partition.GPU {
 	all := slices.DeleteFunc(slices.Clone(here), func(g partition.GPU) bool { return g.Vendor != partition.NVIDIA })
 	if !slices.ContainsFunc(all, func(g partition.GPU) bool { return g.MIG != nil }) {
@@ -195,9 +195,8 @@ func indexed(here []partition.GPU) []partition.GPU {
 	return all
 }
 
-// addressed puts PCI addresses in place of mig-parted's indices, which count every NVIDIA GPU
-// of the host. A GPU without MIG is left out where the entry turns MIG off, or is for another
-// model: there is nothing to do.
+// addressed replaces mig-parted's indices by PCI addresses. It leaves out a GPU without MIG if the
+// entry turns MIG off or is for another model.
 func (c *importer) addressed(p partition.Profile) partition.Profile {
 	var groups []partition.Group
 	for _, g := range p.Groups {
@@ -224,7 +223,7 @@ func (c *importer) addressed(p partition.Profile) partition.Profile {
 	return p
 }
 
-// migPartedHead is the head of a file imported from mig-parted.
+// migPartedHead returns the head of a file that was imported from mig-parted.
 func migPartedHead(c *config.Config) string {
 	var b strings.Builder
 	b.WriteString("# Imported from mig-parted's configuration.")

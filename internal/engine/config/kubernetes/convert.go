@@ -5,15 +5,14 @@ import (
 	"dcm/internal/engine/config/source"
 )
 
-// Read reads the Kubernetes form and returns it as a document of our own,
-// whose values stand where they stood.
+// Read parses the Kubernetes form and returns it as a document of dcm.toml. Values keep their places.
 func Read(c *rule.Checker, file, text string, gpus int, yaml source.YAML) *source.Node {
 	root, broken := readDocument(file, text, yaml)
 	if broken != nil {
 		c.Problems = append(c.Problems, *broken)
 		return nil
 	}
-	c.Root = rule.Rule{} // hints at the right [source.Table] are for TOML
+	c.Root = rule.Rule{} // hints about tables are for TOML only
 	schema(gpus).Check(c, "", root)
 	return convert(root)
 }
@@ -30,8 +29,8 @@ func convert(root *source.Node) *source.Node {
 	return source.Derive(root, sum)
 }
 
-// convertProfile makes a profile of the whole node of one that assigns every GPU
-// to one group, and groups otherwise.
+// convertProfile returns a profile for the whole node if one entry has all GPUs, and a profile with
+// groups otherwise.
 func convertProfile(n *source.Node) *source.Node {
 	entries, skipped := n.At("profiles").Items(), n.At("skippedGPUs", "ids")
 	t := source.Table{"memory": entries[0].At("memoryPartition")}

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// DocumentKey is the key of a ConfigMap's data that holds the document.
+// DocumentKey is the key of the document in the data of a ConfigMap.
 const DocumentKey = "config.json"
 
-// readDocument reads a config.json, or the ConfigMap, in YAML or JSON, that holds
-// one.
+// readDocument parses a config.json, or a ConfigMap in YAML or JSON that contains one.
 func readDocument(file, text string, yaml source.YAML) (*source.Node, *source.Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
@@ -28,7 +27,7 @@ func readDocument(file, text string, yaml source.YAML) (*source.Node, *source.Pr
 	return source.ParseJSON(source.JSONText{File: file, Text: held.Value.(string), FirstLine: held.Line})
 }
 
-// heldIn returns the data of a ConfigMap that holds the document.
+// heldIn returns the document in a ConfigMap.
 func heldIn(root *source.Node) (*source.Node, *source.Problem) {
 	if kind := root.At("kind"); kind == nil || kind.Value != "ConfigMap" {
 		return nil, &source.Problem{File: root.File, Line: root.Line, Key: "kind", Text: "neither a config.json nor a ConfigMap", Accepted: `kind "ConfigMap" with the key config.json in data`}
@@ -50,7 +49,7 @@ func heldIn(root *source.Node) (*source.Node, *source.Problem) {
 	return held, nil
 }
 
-// fromYAML reads a ConfigMap written in YAML.
+// fromYAML parses a ConfigMap in YAML.
 func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Problem) {
 	if yaml == nil {
 		return nil, &source.Problem{File: file, Line: 1, Text: "not JSON", Accepted: "the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"}
@@ -65,8 +64,7 @@ func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Proble
 		line = min(line, 1+strings.Count(text, "\n"))
 		return nil, &source.Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + source.OneLine(why)}
 	}
-	// The lines of the YAML are lost here; the ones that matter are those of the
-	// document inside.
+	// The lines of the YAML are lost here. Only those of the document are needed.
 	root, broken := source.ParseJSON(source.JSONText{File: file, Text: string(js), FirstLine: 1})
 	if broken != nil {
 		return nil, broken
@@ -78,8 +76,8 @@ func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Proble
 	return source.ParseJSON(block(file, text, held.Value.(string)))
 }
 
-// block finds where in the YAML the document stands. As a literal block, which is
-// how everybody writes it, it has the lines of the file.
+// block returns the document with its lines in the YAML file, which are known if it is a literal
+// block.
 func block(file, text, held string) source.JSONText {
 	at := regexp.MustCompile(`(?m)^[ \t]*["']?config\.json["']?[ \t]*:.*$`).FindStringIndex(text)
 	if at == nil {

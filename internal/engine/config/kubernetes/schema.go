@@ -8,9 +8,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// schema is the form in which AMD's GPU operator keeps partition profiles,
-// the config.json of its device config manager. gpus is the number of GPUs of
-// the node, 0 where that is not known.
+// schema is the rule of the config.json of the device config manager of AMD's GPU operator. gpus is the
+// number of GPUs of the node; 0 if unknown.
 func schema(gpus int) rule.Rule {
 	group := rule.Table(map[string]rule.Rule{
 		"computePartition": rule.OneOf("a compute partition mode", partition.ComputeModes()...),
@@ -51,7 +50,7 @@ func skippable(gpus int) func(int64) *source.Fault {
 	}
 }
 
-// distinct refuses an index given twice: the sum of GPUs would then be wrong.
+// distinct reports repeated indices, with which the sum of GPUs would be wrong.
 func distinct(c *rule.Checker, key string, n *source.Node) {
 	first := make(map[any]*source.Node)
 	for _, item := range n.Items() {
@@ -69,8 +68,8 @@ func distinct(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// together holds a profile to one memory mode, which is of the whole node, and to one
-// entry that takes what is left.
+// together checks that the entries of a profile have the same memory mode, and that at most one entry
+// takes the remaining GPUs.
 func together(c *rule.Checker, key string, n *source.Node) {
 	if len(n.Items()) == 0 {
 		c.Fail(n, key, &source.Fault{Text: "the list is empty"})
@@ -93,7 +92,7 @@ func together(c *rule.Checker, key string, n *source.Node) {
 	}
 }
 
-// gpusOf is the numGPUsAssigned of an entry; 0 is what is left.
+// gpusOf returns the numGPUsAssigned of an entry; 0 for the remaining GPUs, -1 for a bad value.
 func gpusOf(entry *source.Node) int64 {
 	n := entry.At("numGPUsAssigned")
 	if n == nil {
@@ -101,13 +100,13 @@ func gpusOf(entry *source.Node) int64 {
 	}
 	v, ok := n.Value.(int64)
 	if !ok {
-		return -1 // which was complained about
+		return -1
 	}
 	return v
 }
 
-// adds holds a profile to the GPUs of the node: to every one, no more and no less, if
-// no entry takes what is left.
+// adds checks that a profile has not more GPUs than the node, and all of them unless an entry takes the
+// remaining ones.
 func adds(c *rule.Checker, key string, n *source.Node, gpus int) {
 	skipped, sum, open := len(n.At("skippedGPUs", "ids").Items()), 0, false
 	for _, item := range n.At("profiles").Items() {

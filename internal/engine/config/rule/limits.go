@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Duration is a time with its unit. A number without one is suggested to have the usual.
+// Duration is the rule of a duration with a unit. For a number, the error suggests the unit usual.
 func Duration(allowed func(time.Duration) bool, accepted, usual string) Rule {
 	return Rule{Check: func(c *Checker, key string, n *source.Node) {
 		if v, ok := n.Value.(int64); ok {
@@ -28,6 +28,7 @@ func Duration(allowed func(time.Duration) bool, accepted, usual string) Rule {
 	}}
 }
 
+// AbsolutePath checks a clean absolute path; "" is valid.
 func AbsolutePath(path string) *source.Fault {
 	if path == "" || filepath.IsAbs(path) && filepath.Clean(path) == path && sanitize.Text(path) == path {
 		return nil
@@ -35,6 +36,7 @@ func AbsolutePath(path string) *source.Fault {
 	return &source.Fault{Text: "not a clean absolute path", Accepted: `a path such as "/opt/rocm/lib/libamd_smi.so", or "" for the usual places`}
 }
 
+// Between returns a check for a range that includes its limits.
 func Between(least, most int64) func(int64) *source.Fault {
 	return func(n int64) *source.Fault {
 		if n < least || n > most {
@@ -44,7 +46,8 @@ func Between(least, most int64) func(int64) *source.Fault {
 	}
 }
 
+// Rest is the count of a group that takes all remaining GPUs.
 const Rest = "rest"
 
-// MaxGPUs bounds counts and indices.
+// MaxGPUs limits counts and indices of GPUs.
 const MaxGPUs = 1 << 16

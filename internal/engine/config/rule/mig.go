@@ -11,16 +11,16 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// migOff is MIG turned off, in the place of a geometry.
+// migOff is the value that turns MIG off.
 const migOff = "off"
 
-// geometry is what mig says, once it is judged. It is no table any more: a layer that
-// says it anew says all of it.
+// geometry is the checked value of mig. It is not a [source.Table], so that a later layer replaces it
+// instead of merging keys.
 type geometry struct{ mig *partition.MIG }
 
 const acceptedMIG = `"off", or a table with the number of instances of each MIG profile, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`
 
-// MIG is a MIG geometry.
+// MIG is the rule of a MIG geometry.
 func MIG() Rule {
 	return Rule{Check: func(c *Checker, key string, n *source.Node) {
 		switch v := n.Value.(type) {
@@ -44,9 +44,10 @@ func MIG() Rule {
 	}}
 }
 
-// maxInstances bounds the instances of one profile; no GPU has room for so many.
+// maxInstances limits the instances of a profile. No GPU supports that many.
 const maxInstances = 64
 
+// CheckMIGCounts returns the number of instances by profile. It reports false after a problem.
 func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, bool) {
 	counts, ok := make(map[string]int), true
 	fail := func(n *source.Node, key string, f *source.Fault) {
@@ -75,7 +76,7 @@ func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, boo
 
 const acceptedDevice = `a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`
 
-// Devices is a filter of boards, or an array of them.
+// Devices is the rule of a filter of boards, or an array of filters.
 func Devices() Rule {
 	each := Rule{Check: func(c *Checker, key string, n *source.Node) {
 		s, ok := n.Value.(string)
@@ -99,8 +100,8 @@ func Devices() Rule {
 	}}
 }
 
-// ParseFilter reads "0x2330" or "0x20b2:0x1533", and the longer form of mig-parted, in which
-// each id has its vendor's behind it, "0x233010DE".
+// ParseFilter parses "0x2330" or "0x20b2:0x1533". It accepts the longer form of mig-parted, in which
+// the vendor id follows each id: "0x233010DE".
 func ParseFilter(s string) (partition.Filter, error) {
 	device, board, hasBoard := strings.Cut(s, ":")
 	id, vendor, err := parseIDs(device)
@@ -116,7 +117,7 @@ func ParseFilter(s string) (partition.Filter, error) {
 	return f, nil
 }
 
-// parseIDs reads an id of four digits, and a vendor's in the four behind it if there are some.
+// parseIDs parses an id of four digits, followed by a vendor id of four digits or nothing.
 func parseIDs(s string) (id, vendor uint16, err error) {
 	digits, ok := strings.CutPrefix(strings.ToLower(s), "0x")
 	n, err := strconv.ParseUint(digits, 16, 32)
@@ -129,6 +130,7 @@ func parseIDs(s string) (id, vendor uint16, err error) {
 	return uint16(n), 0, nil
 }
 
+// ReadMIG returns a checked geometry; nil for a missing node.
 func ReadMIG(n *source.Node) *partition.MIG {
 	if n == nil {
 		return nil
@@ -136,6 +138,7 @@ func ReadMIG(n *source.Node) *partition.MIG {
 	return n.Value.(geometry).mig
 }
 
+// ReadDevices returns checked filters.
 func ReadDevices(n *source.Node) []partition.Filter {
 	if n == nil {
 		return nil
@@ -151,7 +154,7 @@ func ReadDevices(n *source.Node) []partition.Filter {
 	return all
 }
 
-// FormatMIG writes a geometry as TOML.
+// FormatMIG returns a geometry as TOML.
 func FormatMIG(m partition.MIG) string {
 	if m.Off {
 		return source.Quote(migOff)
@@ -167,6 +170,7 @@ func FormatMIG(m partition.MIG) string {
 	return "{ " + strings.Join(pairs, ", ") + " }"
 }
 
+// FormatFilter returns a filter as TOML.
 func FormatFilter(f partition.Filter) string {
 	text := fmt.Sprintf("0x%04x", f.Device)
 	if f.SubDevice != 0 {

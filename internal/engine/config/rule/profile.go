@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 )
 
+// NoProfile returns the fault of a name that is not defined.
 func NoProfile(name string, all []string) *source.Fault {
 	f := source.NotOneOf("no such profile", name, all)
 	if len(all) == 0 {
@@ -18,8 +19,8 @@ func NoProfile(name string, all []string) *source.Fault {
 	return f
 }
 
-// Selectable judges the name as such; that the profile exists is judged when all
-// layers are known.
+// Selectable checks the form of a selected name. Whether the profile exists is checked after the merge
+// of all layers.
 func Selectable(name string) *source.Fault {
 	if name == "" || name == None {
 		return nil
@@ -27,8 +28,7 @@ func Selectable(name string) *source.Fault {
 	return ProfileName(name)
 }
 
-// ProfileName refuses what could not be told apart in a report or be given on
-// the kernel command line.
+// ProfileName checks that a name is printable and can be given on the kernel command line.
 func ProfileName(name string) *source.Fault {
 	odd := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == '"' })
 	switch {
@@ -42,6 +42,5 @@ func ProfileName(name string) *source.Fault {
 	return nil
 }
 
-// None is the name that selects no profile, on the kernel command line and in
-// the files; no profile can be called that.
+// None is the name that selects no profile. No profile can have this name.
 const None = "none"

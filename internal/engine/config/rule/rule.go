@@ -7,22 +7,21 @@ import (
 	"slices"
 )
 
-// Rule judges one value: its type, then what it says. Rules are put together to
-// a schema; a new key is one more line there.
+// Rule checks a value: its type, then its content. A schema consists of rules.
 type Rule struct {
-	Keys  map[string]Rule // of a table, for hints at where a misplaced key belongs
+	Keys  map[string]Rule // keys of a table, for hints about misplaced keys
 	Check func(c *Checker, key string, n *source.Node)
 }
 
-// Checker collects what rules find in one layer.
+// Checker collects the problems of layers.
 type Checker struct {
 	Root     Rule
 	Problems []source.Problem
 	Warnings []string
-	LeftOut  map[string][]source.Problem // what is wrong with profiles that are left out
+	LeftOut  map[string][]source.Problem // problems of profiles of the Kubernetes form, which do not affect other profiles
 }
 
-// leaveOut does without a profile.
+// leaveOut records a profile with problems.
 func (c *Checker) leaveOut(name string, problems []source.Problem) {
 	if c.LeftOut == nil {
 		c.LeftOut = make(map[string][]source.Problem)
@@ -30,7 +29,7 @@ func (c *Checker) leaveOut(name string, problems []source.Problem) {
 	c.LeftOut[name] = problems
 }
 
-// Fail complains about n.
+// Fail adds a problem of n.
 func (c *Checker) Fail(n *source.Node, key string, f *source.Fault) {
 	n.Bad = true
 	c.Problems = append(c.Problems, source.Problem{
@@ -39,15 +38,17 @@ func (c *Checker) Fail(n *source.Node, key string, f *source.Fault) {
 	})
 }
 
+// Warn adds a warning with the place of n.
 func (c *Checker) Warn(n *source.Node, format string, args ...any) {
 	c.Warnings = append(c.Warnings, n.Place()+": "+fmt.Sprintf(format, args...))
 }
 
+// WrongType returns the fault of a value of another type.
 func WrongType(want string, n *source.Node) *source.Fault {
 	return &source.Fault{Text: "must be " + want + ", not " + source.TypeName(n.Value)}
 }
 
-// Scalar is a value of type T; test, if any, returns what is wrong with it.
+// Scalar is the rule of a value of type T. test, if not nil, checks the value.
 func Scalar[T any](want string, test func(T) *source.Fault) Rule {
 	return Rule{Check: func(c *Checker, key string, n *source.Node) {
 		v, ok := n.Value.(T)
@@ -64,9 +65,10 @@ func Scalar[T any](want string, test func(T) *source.Fault) Rule {
 	}}
 }
 
+// Boolean is the rule of a boolean.
 func Boolean() Rule { return Scalar[bool]("true or false", nil) }
 
-// OneOf is a string out of a closed set.
+// OneOf is the rule of a string with a fixed set of values.
 func OneOf[S ~string](what string, all ...S) Rule {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -85,8 +87,7 @@ func OneOf[S ~string](what string, all ...S) Rule {
 	}}
 }
 
-// List is an array whose elements all follow one rule; whole, if any, judges
-// them together.
+// List is the rule of an array. whole, if not nil, checks all elements together.
 func List(each Rule, whole func(c *Checker, key string, n *source.Node)) Rule {
 	return Rule{Keys: each.Keys, Check: func(c *Checker, key string, n *source.Node) {
 		items, ok := n.Value.([]*source.Node)
@@ -103,10 +104,10 @@ func List(each Rule, whole func(c *Checker, key string, n *source.Node)) Rule {
 	}}
 }
 
-// AnyName stands for the name in a hint.
+// AnyName replaces the name in a hint.
 const AnyName = "NAME"
 
-// Tables is a table whose keys are names that the user chooses.
+// Tables is the rule of a table whose keys are user-defined names.
 func Tables(name func(string) *source.Fault, each Rule) Rule {
 	return Rule{Keys: map[string]Rule{AnyName: each}, Check: func(c *Checker, key string, n *source.Node) {
 		t, ok := n.Table()
@@ -124,7 +125,7 @@ func Tables(name func(string) *source.Fault, each Rule) Rule {
 	}}
 }
 
-// Table is a table with known keys; whole, if any, judges them together.
+// Table is the rule of a table with fixed keys. whole, if not nil, checks the values together.
 func Table(keys map[string]Rule, whole func(c *Checker, key string, n *source.Node)) Rule {
 	return Rule{Keys: keys, Check: func(c *Checker, key string, n *source.Node) {
 		t, ok := n.Table()
@@ -145,9 +146,8 @@ func Table(keys map[string]Rule, whole func(c *Checker, key string, n *source.No
 	}}
 }
 
-// unknown suggests a key of the same table, or else the table that has this key:
-// a key written below the wrong header is the usual slip in TOML.
-// Nobody reads what a file that is garbage throughout was meant to say.
+// unknown suggests a key of the same table, or else the table that has this key. A key below the wrong
+// header is the most frequent mistake in TOML. After [source.MaxShown] problems it suggests nothing.
 func (c *Checker) unknown(key string, keys map[string]Rule) *source.Fault {
 	if len(c.Problems) > source.MaxShown {
 		return &source.Fault{Text: "unknown key"}
@@ -165,7 +165,7 @@ func (c *Checker) unknown(key string, keys map[string]Rule) *source.Fault {
 	return f
 }
 
-// homes lists the tables that have the key.
+// homes returns the tables that have the key.
 func (r Rule) homes(prefix, key string) []string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(r.Keys)) {
@@ -177,8 +177,8 @@ func (r Rule) homes(prefix, key string) []string {
 	return all
 }
 
-// IndependentTables judges each profile by itself. A document is of a fleet of unlike nodes:
-// what is wrong with a profile counts where that is selected.
+// IndependentTables checks each profile separately. A document may be for different kinds of nodes, so
+// problems of a profile matter only where it is selected.
 func IndependentTables(profile Rule) Rule {
 	return Rule{Keys: map[string]Rule{AnyName: profile}, Check: func(c *Checker, key string, n *source.Node) {
 		t, ok := n.Table()
@@ -202,7 +202,7 @@ func IndependentTables(profile Rule) Rule {
 	}}
 }
 
-// Require complains of keys that are not there.
+// Require returns a check for missing keys.
 func Require(keys ...string) func(c *Checker, key string, n *source.Node) {
 	return func(c *Checker, key string, n *source.Node) {
 		for _, k := range keys {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Selectors is an array that names GPUs, each once.
+// Selectors is the rule of an array of GPUs without repetitions.
 func Selectors() Rule {
 	each := Rule{Check: func(c *Checker, key string, n *source.Node) {
 		if _, f := ParseSelector(n.Value); f != nil {
@@ -29,6 +29,7 @@ func Selectors() Rule {
 	})
 }
 
+// ParseSelector parses a PCI address or an index.
 func ParseSelector(v any) (partition.Selector, *source.Fault) {
 	f := &source.Fault{Text: "not a GPU", Accepted: `PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`}
 	switch v := v.(type) {
@@ -47,6 +48,7 @@ func ParseSelector(v any) (partition.Selector, *source.Fault) {
 	return partition.Selector{}, f
 }
 
+// ReadSelectors returns checked selectors.
 func ReadSelectors(n *source.Node) []partition.Selector {
 	var all []partition.Selector
 	for _, item := range n.Items() {
@@ -56,6 +58,7 @@ func ReadSelectors(n *source.Node) []partition.Selector {
 	return all
 }
 
+// FormatSelector returns a selector as TOML.
 func FormatSelector(s partition.Selector) string {
 	if s.Address == "" {
 		return s.String()

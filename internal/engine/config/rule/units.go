@@ -9,11 +9,11 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// unitSuffixes of units that can be clients.
+// unitSuffixes returns the suffixes of units that can be clients.
 func unitSuffixes() []string { return []string{".service", ".socket", ".target", ".timer", ".path"} }
 
-// startedBeforeApply tells of units that dcm-apply.service itself is started after: to order them
-// after it would be a cycle, which systemd breaks by dropping a job at boot.
+// startedBeforeApply reports whether dcm-apply.service is ordered after the unit. An order in the other
+// direction would be a cycle, which systemd breaks at boot by dropping a job.
 func startedBeforeApply(unit string) bool {
 	switch unit {
 	case "sysinit.target", "basic.target", "sockets.target", "paths.target", "slices.target", "local-fs.target", "dbus.service", "dbus.socket", "dbus-broker.service",
@@ -24,8 +24,8 @@ func startedBeforeApply(unit string) bool {
 	return false
 }
 
-// ParseUnit returns the name with its suffix, as systemctl would take it: ".service"
-// is added where there is none that systemd knows.
+// ParseUnit returns the unit name with its suffix. Like systemctl, it appends ".service" to a name
+// without a known suffix.
 func ParseUnit(name string) (string, *source.Fault) {
 	dot := strings.LastIndexByte(name, '.')
 	suffix := ""
@@ -34,7 +34,7 @@ func ParseUnit(name string) (string, *source.Fault) {
 	}
 	if !slices.Contains(unitSuffixes(), suffix) {
 		switch suffix {
-		case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // the other types of systemd.unit(5)
+		case ".mount", ".automount", ".swap", ".slice", ".scope", ".device": // other types of systemd.unit(5)
 			return "", &source.Fault{Text: fmt.Sprintf("a %s unit cannot be a client", suffix), Accepted: "units of the types " + source.Enumerate(unitSuffixes())}
 		}
 		if near := source.Nearest(suffix, unitSuffixes()); near != "" {
@@ -54,7 +54,7 @@ func ParseUnit(name string) (string, *source.Fault) {
 	return name, nil
 }
 
-// checkUnitName is [unitname.Valid] with an explanation.
+// checkUnitName is [unitname.Valid] with the reason.
 func checkUnitName(name string) *source.Fault {
 	stem := name[:strings.LastIndexByte(name, '.')]
 	prefix, _, _ := strings.Cut(stem, "@")
@@ -76,13 +76,13 @@ func checkUnitName(name string) *source.Fault {
 	return nil
 }
 
+// Unit checks the name of a client.
 func Unit(name string) *source.Fault {
 	_, f := ParseUnit(name)
 	return f
 }
 
-// WarnRepeatedUnits warns of units named twice, which does no harm: "gpuagent" and
-// "gpuagent.service" are easily both in a list that several people keep.
+// WarnRepeatedUnits warns of repeated units, such as "gpuagent" and "gpuagent.service".
 func WarnRepeatedUnits(c *Checker, key string, n *source.Node) {
 	first := make(map[string]*source.Node)
 	for _, item := range n.Items() {
@@ -102,7 +102,7 @@ func WarnRepeatedUnits(c *Checker, key string, n *source.Node) {
 	}
 }
 
-// ReadUnits normalises the names and drops repetitions.
+// ReadUnits returns the names with their suffixes, without repetitions.
 func ReadUnits(n *source.Node) []string {
 	var all []string
 	seen := make(map[string]bool)

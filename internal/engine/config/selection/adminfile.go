@@ -10,14 +10,14 @@ import (
 	"path/filepath"
 )
 
-// admin is the administrator's file as it was read, to be replaced by another text.
+// admin is the administrator's file as it was read.
 type admin struct {
 	path string
 	text string
-	info fs.FileInfo // nil: there was none
+	info fs.FileInfo // nil if there was no file
 }
 
-// openAdminFile reads the administrator's file, or what it would be made from.
+// openAdminFile reads the administrator's file, or the template if it does not exist.
 func openAdminFile(p config.Paths) (admin, error) {
 	r := p.NewReader()
 	if _, found := r.Find(sanitize.Named(p.Admin)); len(r.Problems) == 0 && !found {
@@ -27,10 +27,10 @@ func openAdminFile(p config.Paths) (admin, error) {
 		}
 		return admin{path: p.Admin, text: string(text)}, nil
 	}
-	// A link is followed here, so that it stays and leads to the new text.
+	// Follow a link, so that the link itself is kept.
 	path, err := filepath.EvalSymlinks(p.Admin)
 	if err != nil {
-		path = p.Admin // which is told of below
+		path = p.Admin // the reader reports the problem
 	}
 	info, err := os.Lstat(path)
 	text, ok := r.Text(sanitize.Named(p.Admin))
@@ -40,7 +40,7 @@ func openAdminFile(p config.Paths) (admin, error) {
 	return admin{path: path, text: text, info: info}, err
 }
 
-// replace writes another text, unless somebody else did so since the file was read.
+// replace writes another text, unless the file was changed since it was read.
 func (a admin) replace(text string) error {
 	if text == a.text && a.info != nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// wish is an agent's text by itself.
+// wish is a parsed text of an agent.
 type wish struct {
 	config  *config.Config
 	profile partition.Profile
 	notes   []string
 }
 
-// readWish reads the text of an agent and takes the named profile out of it.
+// readWish parses the text of an agent and returns it with the named profile.
 func readWish(text, profile string) (wish, error) {
 	agent, err := config.LoadAgentText(text)
 	if err != nil {
@@ -40,8 +40,8 @@ func readWish(text, profile string) (wish, error) {
 	return wish{}, &NoProfileError{Profile: profile, Accepted: cfg.Names(), Text: rule.NoProfile(profile, cfg.Names()).String()}
 }
 
-// file is the text that is installed for the wish. Of its profiles it has the selected one
-// alone: no other is used, and all of them would be parsed at each start and reload.
+// file returns the text to install. It has only the selected profile, since the others would be parsed
+// at each start and reload without use.
 func (w wish) file() string {
 	var b strings.Builder
 	b.WriteString("# Written by an agent, through the socket that [agent] in dcm.toml enables.\n" +
@@ -53,7 +53,7 @@ func (w wish) file() string {
 	return b.String()
 }
 
-// passedOver notes the clients of the text that are none of the host's.
+// passedOver returns a note about clients of the text that are not clients of the host.
 func (w wish) passedOver(host *config.Config) []string {
 	var units []string
 	for _, unit := range w.config.Clients {

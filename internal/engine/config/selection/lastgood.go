@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 )
 
-// keptHead says to a reader of the copy what it is.
+// keptHead is the head of the saved file.
 const keptHead = "# Written by dcm.service: the last good configuration. It is effective until the next\n" +
 	"# boot while the configuration files cannot be used.\n"
 
-// SaveLastGood writes down a configuration that was in order, for [Effective]. The daemon alone
-// does so.
+// SaveLastGood saves a good configuration for [Effective]. Only the daemon calls it.
 func SaveLastGood(p config.Paths, c *config.Config) error {
 	text := keptHead + config.Format(c)
 	if old, err := os.ReadFile(p.Kept); err == nil && string(old) == text {
@@ -33,8 +32,8 @@ func SaveLastGood(p config.Paths, c *config.Config) error {
 	return nil
 }
 
-// Effective is [config.Load], or else what was kept. broken is why it is not what the files
-// say; err is the same where nothing was kept.
+// Effective returns the configuration of the files, or else the last good one. broken is the error of
+// the files in the second case; err is that error if there is no last good configuration.
 func Effective(p config.Paths) (c *config.Config, broken, err error) {
 	c, err = config.Load(p)
 	if err == nil {
@@ -47,7 +46,7 @@ func Effective(p config.Paths) (c *config.Config, broken, err error) {
 	return kept, err, nil
 }
 
-// LastGood reads what was kept, as strictly as if somebody had written it by hand.
+// LastGood loads the saved configuration with the same checks as [config.Load].
 func LastGood(p config.Paths) (*config.Config, error) {
 	return config.LoadFile(p, p.Kept)
 }

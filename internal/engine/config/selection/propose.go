@@ -16,7 +16,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// NoProfileError is that of a profile which is not in the text.
+// NoProfileError reports a profile that the text does not define.
 type NoProfileError struct {
 	Profile  string
 	Accepted []string
@@ -27,19 +27,19 @@ func (e *NoProfileError) Error() string {
 	return fmt.Sprintf("%s: %s", source.QuoteShort(e.Profile), e.Text)
 }
 
-// Proposal is what would be in force if an agent's text was installed.
+// Proposal is the configuration that would be effective with an agent's text.
 type Proposal struct {
 	Config *config.Config
 	Names  []string // the profiles of the text
-	Notes  []string // what in the text looks like a mistake, or is left aside
+	Notes  []string // probable mistakes in the text, and ignored parts
 
 	text string
 }
 
-// Propose looks what comes of a profile out of an agent's text, which is a config.json or
-// a dcm.toml. Nothing is changed. Of the text only profiles count; what an administrator
-// has selected otherwise than in dcm.toml has precedence, and is named. The error is an
-// [*Errors], a [*NotAllowedError] or a [*NoProfileError].
+// Propose returns the configuration with a profile from an agent's text, a config.json or a dcm.toml.
+// It changes nothing. Only the profiles of the text are used. A selection that the administrator made
+// in a drop-in has precedence and is an error. The error is a [*source.Errors], a
+// [*config.NotAllowedError] or a [*NoProfileError].
 func Propose(p config.Paths, text, profile string) (*Proposal, error) {
 	w, err := readWish(text, profile)
 	if err != nil {
@@ -69,8 +69,8 @@ func outranked(at, selected string) error {
 	return &config.NotAllowedError{Key: "profile", Text: fmt.Sprintf("an administrator selected %s: %s has precedence over agents", config.OrNone(selected), at)}
 }
 
-// checkAgentSelection refuses a configuration in which an agent's profile is not what its text says, or
-// not what is selected.
+// checkAgentSelection returns an error if the agent's profile is not selected, or if another layer
+// changes it.
 func checkAgentSelection(p config.Paths, cfg *config.Config, want partition.Profile) error {
 	switch {
 	case !strings.HasPrefix(cfg.Source, p.Agent+":"):
@@ -81,8 +81,8 @@ func checkAgentSelection(p config.Paths, cfg *config.Config, want partition.Prof
 	return nil
 }
 
-// Install puts an agent's text in force, at once or not at all, after the judgement of
-// [Propose]. undo puts back what was there before, unless somebody has changed it since.
+// Install atomically installs an agent's text after the checks of [Propose]. undo restores the
+// previous file, unless it was changed since.
 func Install(p config.Paths, text, profile string) (undo func() error, err error) {
 	err = withLock(p, func() error {
 		proposal, err := Propose(p, text, profile)
@@ -98,8 +98,8 @@ func Install(p config.Paths, text, profile string) (undo func() error, err error
 		if err := writeAgentFile(p, proposal.text, before, was); err != nil {
 			return err
 		}
-		// Read as it lies there, too: nothing of an agent's may leave the host without a
-		// configuration that can be used.
+		// Load the installed file, too: an agent must not leave the host without a valid
+		// configuration.
 		if _, err := config.Load(p); err != nil {
 			return errors.Join(err, takeBack())
 		}

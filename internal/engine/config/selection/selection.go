@@ -14,10 +14,9 @@ import (
 	"dcm/internal/engine/config/source"
 )
 
-// Select selects the profile for good, by its line in dcm.toml, and ends a selection
-// until reboot. [config.None] selects none; "" takes the line out. The file is made if there
-// is none. Nothing is changed where the line would have no effect: the error names
-// what has precedence.
+// Select selects the profile persistently, by its line in dcm.toml, and ends a selection until reboot.
+// [config.None] selects no profile; "" removes the line. It creates a missing file. If the line would
+// have no effect, it changes nothing, and the error names the place that has precedence.
 func Select(p config.Paths, name string) error {
 	said := "cannot select profile " + source.QuoteShort(name)
 	switch name {
@@ -60,7 +59,7 @@ func selectPersistent(p config.Paths, name string) error {
 	return ClearRuntime(p)
 }
 
-// precedingSource returns what selects beside dcm.toml and has precedence over it, or "".
+// precedingSource returns at if it has precedence over dcm.toml; otherwise "".
 func precedingSource(p config.Paths, at string) string {
 	if at == config.CommandLine || strings.HasPrefix(at, p.Local+"/") || strings.HasPrefix(at, p.Runtime+"/") {
 		return at
@@ -68,8 +67,8 @@ func precedingSource(p config.Paths, at string) string {
 	return ""
 }
 
-// SelectRuntime selects the profile until reboot, until the selection for good is
-// another one, or until [ClearRuntime].
+// SelectRuntime selects the profile until reboot, until the persistent selection changes, or until
+// [ClearRuntime].
 func SelectRuntime(p config.Paths, name string) error {
 	if err := withLock(p, func() error { return selectRuntime(p, name) }); err != nil {
 		return fmt.Errorf("cannot select profile %s until reboot: %w", source.QuoteShort(name), err)
@@ -113,8 +112,8 @@ func ClearRuntime(p config.Paths) error {
 	return nil
 }
 
-// withLock holds off others who would write the same file. Others than root could hold
-// a lock on what they may open, so that it is a file of its own.
+// withLock calls do while it holds the lock on selections. The lock file is separate from the
+// configuration, since any user who can open a file can lock it.
 func withLock(p config.Paths, do func() error) error {
 	dir := filepath.Dir(p.Runtime)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

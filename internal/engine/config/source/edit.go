@@ -7,11 +7,8 @@ import (
 	"strings"
 )
 
-// withProfile returns the text of a dcm.toml with the profile selected, and all else
-// as it stands: comments, layout, line ends. name is the value; "" takes
-// the selection out. The text must be TOML. The result is read back and compared, so
-// that it either says what is wanted, and the same as before of everything else, or
-// is not returned.
+// SetKey returns a TOML text with a top-level key set to a string; "" removes the key. Comments,
+// layout and line ends stay. It parses the result and returns an error if more than the key differs.
 func SetKey(text, key, value string) (string, error) {
 	edited := edit(text, key, value)
 	before, broken := ParseTOML("", text)
@@ -55,15 +52,15 @@ func edit(text, key, value string) string {
 	}
 	above, line := text[:at.free], key+" = "+Quote(value)+lineEnd
 	if at.free == at.top && len(text) > at.top {
-		line += lineEnd // above everything: apart from what it has nothing to do with
+		line += lineEnd // an empty line separates it from an unrelated comment below
 	} else if above != "" && at.free > at.top && !strings.HasSuffix(above, "\n") {
 		above += lineEnd
 	}
 	return above + line + text[at.free:]
 }
 
-// remainder is what stays of the text behind an assignment that is taken out: a
-// comment on its line, or else what begins with the next line.
+// remainder returns the text after a removed assignment, from the comment on its line or the next
+// line on.
 func remainder(text string) string {
 	text = strings.TrimLeft(text, " \t")
 	if rest, ok := strings.CutPrefix(text, "\r\n"); ok {
@@ -72,20 +69,20 @@ func remainder(text string) string {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// spot is the place of the profile among the keys of the top level, in bytes.
+// spot is the place of a top-level key, as byte offsets.
 type spot struct {
-	key, value, end int // of the assignment; end is 0 if there is none
-	top             int // where the text begins, behind a byte order mark
-	free            int // the begin of the line where one belongs that is to be added
+	key, value, end int // of the assignment; end is 0 if the key is not set
+	top             int // start of the text, after a byte order mark
+	free            int // start of the line for a new assignment
 }
 
-// example is a line that shows how the profile is selected.
+// example matches a comment with an example of the assignment.
 func example(key string) *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^[ \t]*#[ \t]*` + regexp.QuoteMeta(key) + `[ \t]*=`)
 }
 
-// find finds the assignment of the profile, or where one belongs: below an example
-// of it, else below the last key above the tables, else above everything.
+// findKey finds the assignment of a key, or the place for it: below an example, else below the last
+// key above the tables, else at the top.
 func findKey(text, key string) spot {
 	at := spot{}
 	if strings.HasPrefix(text, "\ufeff") {
@@ -123,7 +120,7 @@ func findKey(text, key string) spot {
 	}
 }
 
-// below is where the line after the one with the offset begins.
+// below returns the start of the line after the one with the offset.
 func below(text string, off int) int {
 	if n := strings.IndexByte(text[off:], '\n'); n >= 0 {
 		return off + n + 1

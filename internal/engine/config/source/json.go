@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// JSONText is a JSON text and where it came from: a file of its own, or a part of
-// one.
+// JSONText is a JSON text in a file, or in a part of a file.
 type JSONText struct {
 	File      string
 	Text      string
-	FirstLine int   // line of the file that the text begins on
-	lineEnds  []int // where its lines end; nil if it is all on one line of the file
+	FirstLine int   // line of the file on which the text begins
+	lineEnds  []int // offsets of the line ends; nil if the text is on one line of the file
 }
 
-// NewJSONText is a JSON text whose lines are lines of the file, from first on.
+// NewJSONText returns a JSON text whose lines are lines of the file, from line first on.
 func NewJSONText(file, text string, first int) JSONText {
 	s := JSONText{File: file, Text: text, FirstLine: first}
 	for i := range text {
@@ -28,7 +27,7 @@ func NewJSONText(file, text string, first int) JSONText {
 	return s
 }
 
-// line is the line of the file that a byte of the text is on.
+// line returns the line of the file for a byte offset of the text.
 func (s JSONText) line(offset int) int {
 	n, _ := slices.BinarySearch(s.lineEnds, offset)
 	return s.FirstLine + n
@@ -38,8 +37,8 @@ func (s JSONText) fail(offset int, format string, args ...any) *Problem {
 	return &Problem{File: s.File, Line: s.line(offset), Text: fmt.Sprintf(format, args...)}
 }
 
-// ParseJSON returns the document as nodes, or what keeps it from being read. A
-// key given twice is refused: JSON leaves open which one counts.
+// ParseJSON returns the document as nodes, or the first problem. A repeated key is a problem, since
+// JSON does not define which value is used.
 func ParseJSON(s JSONText) (*Node, *Problem) {
 	var raw json.RawMessage
 	if err := json.Unmarshal([]byte(s.Text), &raw); err != nil {
@@ -63,7 +62,7 @@ type jsonReader struct {
 	problem *Problem // the first
 }
 
-// here is the line that the last token ends on, which is the one it starts on.
+// here returns the line of the last token. A token does not span lines.
 func (d *jsonReader) here() int { return d.line(int(d.dec.InputOffset())) }
 
 func (d *jsonReader) token() json.Token {

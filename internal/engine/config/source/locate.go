@@ -2,8 +2,8 @@ package source
 
 import "strings"
 
-// positions returns the positions of all keys, and the line of the first thing that
-// is nested too deeply to be decoded, or 0.
+// positions returns the positions of all keys, and the line of the first value that is nested too
+// deeply, or 0.
 func positions(text string) (*position, int) {
 	f := &scanner{text: text, line: 1}
 	root := &position{line: 1, own: true}
@@ -51,8 +51,7 @@ func (f *scanner) assignment(table *position) bool {
 	return true
 }
 
-// value reads any value, noting where the elements of arrays and the keys of
-// inline tables stand.
+// value reads any value, and records the positions of array elements and of keys in inline tables.
 func (f *scanner) value(at *position) {
 	if f.depth++; f.depth > maxDepth {
 		f.tooDeep()
@@ -72,7 +71,7 @@ func (f *scanner) value(at *position) {
 			f.assignment(at)
 		}
 	default:
-		// A number, a boolean or a date, which may hold a space.
+		// A number, a boolean or a date, which may contain a space.
 		n := strings.IndexAny(f.text[f.off:], ",]}#\r\n")
 		if n < 0 {
 			n = len(f.text) - f.off
@@ -81,8 +80,8 @@ func (f *scanner) value(at *position) {
 	}
 }
 
-// more steps over blanks and commas and reports whether another element comes
-// before the closing bracket, which it steps over too.
+// more skips blanks and commas, and reports whether another element follows before the closing
+// bracket, which it skips too.
 func (f *scanner) more(end string) bool {
 	for f.blank(); f.take(","); f.blank() {
 	}

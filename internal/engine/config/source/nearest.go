@@ -2,11 +2,11 @@ package source
 
 import "strings"
 
-// Nearest returns the one name that got was probably meant to be, or "" when
-// none is near or several are equally near.
+// Nearest returns the name that is most similar to got; "" if none is similar, or if several are
+// equally similar.
 func Nearest(got string, names []string) string {
 	best, tie := "", false
-	least := len(got)/3 + 1 // one change in three letters is a slip; more is another word
+	least := len(got)/3 + 1 // one change in three letters is a typing error; more is another word
 	for _, name := range names {
 		if d := len(name) - len(got); d >= least || -d >= least || len(name) > 64 {
 			continue

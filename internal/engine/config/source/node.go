@@ -10,16 +10,16 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Node is one value of a document, with the place it stands at. Documents of
-// every format become nodes, and layers are merged as nodes, so that a problem
-// found late still knows its line.
+// Node is a value of a document with its place. Documents of all formats become nodes, and layers are
+// merged as nodes, so that each problem has a line.
 type Node struct {
 	File  string
 	Line  int
-	Value any  // string, int64, float64, bool, []*node, table, or something no key wants
-	Bad   bool // already complained about
+	Value any  // string, int64, float64, bool, []*Node, Table, or a type that no key accepts
+	Bad   bool // a problem was reported
 }
 
+// Table has the values of a table by their keys.
 type Table map[string]*Node
 
 // At returns the node at a path of keys, or nil.
@@ -33,6 +33,7 @@ func (n *Node) At(path ...string) *Node {
 	return n
 }
 
+// Table returns the value if it is a table.
 func (n *Node) Table() (Table, bool) {
 	if n == nil {
 		return nil, false
@@ -41,6 +42,7 @@ func (n *Node) Table() (Table, bool) {
 	return t, ok
 }
 
+// Items returns the elements of an array; nil for another value.
 func (n *Node) Items() []*Node {
 	if n == nil {
 		return nil
@@ -49,9 +51,10 @@ func (n *Node) Items() []*Node {
 	return items
 }
 
+// Place returns "file:line".
 func (n *Node) Place() string { return FileLine(n.File, n.Line) }
 
-// Broken reports whether there was a complaint about n or anything in it.
+// Broken reports whether a problem of n or of a value in it was reported.
 func (n *Node) Broken() bool {
 	if n.Bad {
 		return true
@@ -65,15 +68,15 @@ func (n *Node) Broken() bool {
 	return slices.ContainsFunc(n.Items(), (*Node).Broken)
 }
 
-// Keys returns the keys in the order they stand in the document.
+// Keys returns the keys in the order of the document.
 func (t Table) Keys() []string {
 	return sorting.From(maps.Keys(t), func(a, b string) int {
 		return cmp.Or(cmp.Compare(t[a].Line, t[b].Line), cmp.Compare(a, b))
 	})
 }
 
-// Merge lays over on base: tables key by key, anything else replaces. Neither is
-// changed.
+// Merge returns base with the values of over. Tables are merged key by key; another value replaces
+// the earlier one. Neither argument is changed.
 func Merge(base, over *Node) *Node {
 	low, ok1 := base.Table()
 	high, ok2 := over.Table()
@@ -112,7 +115,7 @@ func TypeName(v any) string {
 	return "a date or time"
 }
 
-// FormatScalar writes a scalar as TOML would; tables and arrays are not shown.
+// FormatScalar returns a scalar as TOML, and "" for a table or an array.
 func FormatScalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -127,8 +130,8 @@ func FormatScalar(v any) string {
 	return ""
 }
 
-// DottedKey appends a key to a dotted one, quoted where TOML wants that, and cut
-// where no name of ours is that long.
+// DottedKey appends a key to a dotted key. It quotes the key if TOML requires that, and shortens a
+// very long one.
 func DottedKey(prefix, key string) string {
 	if prefix == "" {
 		return BareOrQuoted(key)
@@ -136,6 +139,7 @@ func DottedKey(prefix, key string) string {
 	return prefix + "." + BareOrQuoted(key)
 }
 
+// BareOrQuoted returns a key as in TOML, quoted if necessary.
 func BareOrQuoted(key string) string {
 	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	if key != "" && len(key) <= 80 && strings.Trim(key, bare) == "" {
@@ -144,6 +148,7 @@ func BareOrQuoted(key string) string {
 	return QuoteShort(key)
 }
 
+// Text returns the value if it is a string.
 func (n *Node) Text() (string, bool) {
 	if n == nil {
 		return "", false
@@ -152,7 +157,7 @@ func (n *Node) Text() (string, bool) {
 	return s, ok
 }
 
-// Plain is what a node says, without where it stands.
+// Plain returns the values of a node without their places.
 func Plain(n *Node) any {
 	switch v := n.Value.(type) {
 	case Table:
@@ -171,17 +176,18 @@ func Plain(n *Node) any {
 	return n.Value
 }
 
+// Children returns the values of a table; nil for another value.
 func Children(n *Node) Table {
 	t, _ := n.Table()
 	return t
 }
 
-// Derive is a value made of others, standing where from stands.
+// Derive returns a node for a computed value, with the place of from.
 func Derive(from *Node, value any) *Node {
 	return &Node{File: from.File, Line: from.Line, Value: value}
 }
 
-// mapLines replaces the line of n and of all values in it by what at returns for it.
+// mapLines replaces the lines of n and of all values in it by the results of at.
 func (n *Node) mapLines(at func(line int) int) {
 	n.Line = at(n.Line)
 	for _, child := range Children(n) {

@@ -1,21 +1,20 @@
 package source
 
-// maxDepth bounds the nesting of values and the parts of a dotted key. The TOML
-// decoder takes quadratic time and memory for what is nested deeply, and nothing
-// in the schema needs more than a few.
+// maxDepth limits the nesting of values and the parts of a dotted key, since the TOML decoder takes
+// quadratic time and memory for deep nesting.
 const maxDepth = 16
 
-// position is where a key or an element of an array stands. The TOML decoder
-// tells positions only for what is not TOML at all.
+// position is the line of a key or of an array element. The TOML decoder reports positions only for
+// syntax errors.
 type position struct {
 	line  int
-	own   bool // line is that of its own header or assignment, not of a key below it
+	own   bool // line is that of the header or assignment, not of a key below it
 	keys  map[string]*position
 	items []*position
 }
 
-// child returns the position below p, made if need be. In an array of tables it
-// is the last table that is meant.
+// child returns the position of a key below p, and creates it if necessary. In an array of tables, the
+// key belongs to the last table.
 func (p *position) child(key string, line int) *position {
 	p = p.last()
 	if p.keys == nil {
@@ -42,7 +41,7 @@ func (p *position) add(line int) *position {
 	return item
 }
 
-// path follows a dotted key; the line is that of the end of the path.
+// path follows a dotted key and sets the line of its last part.
 func (p *position) path(keys []string, line int) *position {
 	for _, key := range keys {
 		p = p.child(key, line)

@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// Problem is one thing wrong with the configuration.
+// Problem is an error in the configuration.
 type Problem struct {
 	File       string `json:"file"`                 // as it was opened, or "kernel command line"
-	Line       int    `json:"line,omitempty"`       // from 1; 0 where it is about the file as a whole
+	Line       int    `json:"line,omitempty"`       // from 1; 0 for a problem of the whole file
 	Key        string `json:"key,omitempty"`        // dotted, "profiles.mixed.group.count"
-	Value      string `json:"value,omitempty"`      // as TOML would write it; "" for a table or an array
-	Text       string `json:"text"`                 // what is wrong
-	Accepted   string `json:"accepted,omitempty"`   // what would be right
-	Suggestion string `json:"suggestion,omitempty"` // what was probably meant
+	Value      string `json:"value,omitempty"`      // as TOML; "" for a table or an array
+	Text       string `json:"text"`                 // the error
+	Accepted   string `json:"accepted,omitempty"`   // accepted values
+	Suggestion string `json:"suggestion,omitempty"` // the probably intended value
 }
 
-// String is the problem on one line:
+// String returns the problem in one line:
 //
 //	/etc/dcm/dcm.toml:7: profile = "cpx-nsp4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps1, cpx-nps4
 func (p Problem) String() string {
@@ -44,6 +44,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
+// FileLine returns "file:line", or the file if line is 0.
 func FileLine(file string, line int) string {
 	if line == 0 {
 		return file
@@ -51,17 +52,16 @@ func FileLine(file string, line int) string {
 	return file + ":" + strconv.Itoa(line)
 }
 
-// Errors is every problem of the configuration, in the order of the layers and
-// of the lines in each.
+// Errors has all problems of the configuration, in the order of the layers and of their lines.
 type Errors struct{ Problems []Problem }
 
 // NewErrors returns an error with these problems.
 func NewErrors(problems ...Problem) *Errors { return &Errors{problems} }
 
-// MaxShown bounds what an error prints, for a file that is garbage throughout.
+// MaxShown limits the number of problems that an error prints.
 const MaxShown = 100
 
-// Error prints one problem a line.
+// Error returns one line for each problem.
 func (e *Errors) Error() string {
 	lines := make([]string, 0, min(len(e.Problems), MaxShown)+1)
 	for i, p := range e.Problems {
@@ -74,7 +74,7 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Fault is what is wrong with a value, whatever the place it stands at.
+// Fault is an error in a value, without its place.
 type Fault struct{ Text, Accepted, Suggestion string }
 
 func (f Fault) String() string {
@@ -91,13 +91,12 @@ func (f Fault) String() string {
 	return s
 }
 
-// NotOneOf is the fault of a value that is not in a closed set.
+// NotOneOf returns the fault of a value that is not one of the accepted ones.
 func NotOneOf(text, got string, all []string) *Fault {
 	return &Fault{Text: text, Accepted: Enumerate(all), Suggestion: Nearest(got, all)}
 }
 
-// OneLine gives a message of a library the form of ours: one line that neither
-// begins nor ends as a sentence.
+// OneLine converts the message of a library: one line in lower case without a full stop.
 func OneLine(s string) string {
 	s = sanitize.Text(strings.TrimSuffix(strings.Join(strings.Fields(s), " "), "."))
 	if r := []rune(s); len(r) > 300 {
@@ -109,7 +108,7 @@ func OneLine(s string) string {
 	return strings.ToLower(s[:1]) + s[1:]
 }
 
-// Cause is an error without the path that the problem names already.
+// Cause returns the text of an error without the path, which the problem has.
 func Cause(err error) string {
 	var at *fs.PathError
 	if errors.As(err, &at) {

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Quote writes s as a basic string of TOML. What a terminal might take for a
-// command, or a reader not see, is escaped.
+// Quote returns s as a basic string of TOML. Characters that are not printable are escaped.
 func Quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -29,7 +28,7 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// Enumerate joins names for a message, and cuts a long list short.
+// Enumerate joins names for a message. It shortens a long list.
 func Enumerate(names []string) string {
 	const most = 20
 	if len(names) <= most {
@@ -38,7 +37,7 @@ func Enumerate(names []string) string {
 	return fmt.Sprintf("%s, and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// QuoteShort quotes a string for a message and cuts a long one short.
+// QuoteShort quotes a string for a message. It shortens a long string.
 func QuoteShort(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) > most {
@@ -47,6 +46,7 @@ func QuoteShort(s string) string {
 	return Quote(s)
 }
 
+// Array returns the items as an array of TOML.
 func Array[T any](items []T, write func(T) string) string {
 	all := make([]string, len(items))
 	for i, item := range items {

@@ -15,29 +15,27 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// What is read at all: above this nothing is configuration, and reading it would hold
-// up whoever waits, systemd's reload among them.
+// Limits of what is read. Larger files would delay callers, such as a reload of systemd.
 const (
 	MaxFileBytes  = 1 << 20 // bytes of a file
 	maxTotalBytes = 2 << 20 // of all files together
 	maxFiles      = 100
-	maxEntries    = 1000 // of a directory, whatever they are
+	maxEntries    = 1000 // of a directory, of any type
 )
 
-// Reader reads configuration files that no other user than root can have written or
-// replaced. It collects what is wrong with them.
+// Reader reads configuration files that only root can write or replace. It collects problems.
 type Reader struct {
 	Problems []Problem
 
 	root    string                 // directories above it are trusted
 	unowned sanitize.Name          // a file that may belong to any user
 	given   map[string]string      // texts that replace files
-	without map[string]bool        // files that count as missing
+	without map[string]bool        // files that are treated as missing
 	safe    map[sanitize.Name]bool // directories that were checked
 }
 
 // NewReader returns a reader of files below root. given are texts that replace files,
-// without are files that count as missing.
+// without are files that are treated as missing.
 func NewReader(root string, given map[string]string, without map[string]bool) *Reader {
 	return &Reader{root: root, given: given, without: without, safe: make(map[sanitize.Name]bool)}
 }
@@ -56,10 +54,10 @@ func (r *Reader) fail(file sanitize.Name, line int, format string, args ...any) 
 	r.Problems = append(r.Problems, Problem{File: file.String(), Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// Bounded reports whether the files are few and small enough to be read.
+// Bounded reports whether the number and the size of the files are within the limits.
 func (r *Reader) Bounded(found []File) bool {
 	in, sum := make(map[sanitize.Name]int), int64(0)
-	var most sanitize.Name // the directory that holds most of them
+	var most sanitize.Name // the directory with the most files
 	for _, f := range found {
 		dir := f.Path.Dir()
 		if in[dir]++; in[dir] > in[most] {
@@ -106,7 +104,7 @@ func (r *Reader) List(path, suffix string) []sanitize.Name {
 	return files
 }
 
-// names returns the names in a directory, or one more than there may be.
+// names returns the names in a directory, at most one more than the limit.
 func names(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -120,8 +118,8 @@ func names(dir string) ([]string, error) {
 	return all, nil
 }
 
-// Find returns the file at path. ok is false if it does not exist, or if it is refused, which
-// is one of the problems then.
+// Find returns the file at path. ok is false if the file does not exist, or if it is refused with a
+// problem.
 func (r *Reader) Find(path sanitize.Name) (f File, ok bool) {
 	if r.without[path.Raw()] {
 		return File{}, false
@@ -150,16 +148,15 @@ func (r *Reader) Text(path sanitize.Name) (text string, ok bool) {
 	return r.readFile(path)
 }
 
-// dangling complains of a symbolic link that leads nowhere; a file that is not
-// there at all is no layer.
+// dangling reports a symbolic link to a missing file. A missing file itself is no problem.
 func (r *Reader) dangling(path sanitize.Name) {
 	if _, err := os.Lstat(path.Raw()); err == nil {
 		r.fail(path, 0, "symbolic link to a file that does not exist")
 	}
 }
 
-// readFile opens the file without waiting for a writer of a FIFO, and judges what
-// was opened: the name may mean something else by now.
+// readFile opens the file without waiting for the writer of a FIFO. It checks the opened file, since
+// the path may have been replaced.
 func (r *Reader) readFile(path sanitize.Name) (string, bool) {
 	f, err := os.OpenFile(path.Raw(), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -197,7 +194,7 @@ func (r *Reader) Accept(path sanitize.Name, content []byte) (text string, ok boo
 	return string(content), true
 }
 
-// CheckText returns what is wrong with a text that is too large or not UTF-8.
+// CheckText returns the problem of a text that is too large or not UTF-8, or nil.
 func CheckText(file string, text []byte) *Problem {
 	switch {
 	case len(text) > MaxFileBytes:
@@ -208,7 +205,7 @@ func CheckText(file string, text []byte) *Problem {
 	return nil
 }
 
-// invalidUTF8Line is the line of the first byte that is not UTF-8.
+// invalidUTF8Line returns the line of the first byte that is not UTF-8.
 func invalidUTF8Line(text []byte) int {
 	line := 1
 	for len(text) > 0 {

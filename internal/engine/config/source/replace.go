@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReplaceFile puts a file with the text in the place of path, with the owner, mode and
-// attributes of the old file; was is nil if there was none. Only root may be able to write
-// in the directory, see [Reader.reached]. The caller must be the only writer of path.
+// ReplaceFile atomically replaces the file at path. The new file has the owner, mode and extended
+// attributes of the old one; was is nil if there is none. Only root may have write access to the
+// directory, see [Reader.reached]. It returns an error if the file was changed since was was read.
 func ReplaceFile(path, text string, was fs.FileInfo) error {
-	_ = atomicfile.Sweep(path) // a file that stays does no harm
+	_ = atomicfile.Sweep(path) // a remaining temporary file does no harm
 	o := atomicfile.Options{Mode: 0o644, SyncDir: true, Check: func() error { return unchanged(path, was) }}
 	if was != nil {
 		o.Mode = was.Mode().Perm()
@@ -25,7 +25,7 @@ func ReplaceFile(path, text string, was fs.FileInfo) error {
 	return atomicfile.Write(path, []byte(text), o)
 }
 
-// unchanged reports as an error that the file is not the one that was read.
+// unchanged returns an error if the file is not the one that was read.
 func unchanged(path string, was fs.FileInfo) error {
 	now, err := os.Lstat(path)
 	switch {
@@ -39,7 +39,7 @@ func unchanged(path string, was fs.FileInfo) error {
 	return nil
 }
 
-// like gives a new file what the old one had beside its text.
+// like copies owner and attributes of the old file to the new one.
 func like(f *os.File, path string, was fs.FileInfo) error {
 	if old, ok := was.Sys().(*syscall.Stat_t); ok {
 		if err := owned(f, old); err != nil {
@@ -55,14 +55,13 @@ func owned(f *os.File, old *syscall.Stat_t) error {
 		return err
 	}
 	if now, ok := info.Sys().(*syscall.Stat_t); ok && now.Uid == old.Uid && now.Gid == old.Gid {
-		return nil // to which no privilege is needed
+		return nil // no privilege is needed
 	}
 	return f.Chown(int(old.Uid), int(old.Gid))
 }
 
-// attributes copies the extended attributes, access lists and SELinux's context among
-// them. A context that may not be set is left to the policy, which gives a new file
-// in this directory the usual one.
+// attributes copies the extended attributes, including access control lists and SELinux's context. If
+// the context must not be set, the policy's default for the directory stays.
 func attributes(f *os.File, path string) error {
 	list := make([]byte, 64<<10)
 	n, err := unix.Llistxattr(path, list)

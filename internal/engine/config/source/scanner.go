@@ -6,15 +6,14 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// scanner reads just enough of TOML to know where each key stands. It takes more
-// than the decoder does and stops at what it cannot read: whether the text is
-// TOML is the decoder's to say.
+// scanner finds the positions of keys in TOML. It accepts more than the decoder, which checks the
+// syntax, and stops at a text that it cannot read.
 type scanner struct {
 	text  string
 	off   int
 	line  int
 	depth int
-	deep  int // line of the first thing nested too deeply; 0 if nothing is
+	deep  int // line of the first value that is nested too deeply; 0 for none
 }
 
 // keys reads a dotted key.
@@ -43,7 +42,7 @@ func (f *scanner) key() (string, bool) {
 	case '"', '\'':
 		f.quoted(f.text[f.off : f.off+1])
 		var v struct{ K string }
-		// The decoder knows every escape; what it refuses here, it refuses there.
+		// The decoder knows all escapes. It rejects the whole text for the same error.
 		if _, err := toml.Decode("K="+f.text[start:f.off], &v); err != nil {
 			return "", false
 		}
@@ -79,7 +78,7 @@ func (f *scanner) quoted(q string) {
 	}
 }
 
-// step moves on by one byte, or by an escape of two.
+// step skips one byte, or two bytes of an escape.
 func (f *scanner) step(escapes bool) {
 	if escapes && f.peek() == '\\' && f.off+1 < len(f.text) {
 		f.off++
@@ -90,7 +89,7 @@ func (f *scanner) step(escapes bool) {
 	f.off++
 }
 
-// blank steps over spaces, line ends and comments.
+// blank skips spaces, line ends and comments.
 func (f *scanner) blank() {
 	for {
 		f.space()
@@ -134,7 +133,7 @@ func (f *scanner) take(s string) bool {
 	return true
 }
 
-// tooDeep ends the search.
+// tooDeep records the line and ends the scan.
 func (f *scanner) tooDeep() {
 	if f.deep == 0 {
 		f.deep = f.line

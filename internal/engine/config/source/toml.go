@@ -8,7 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// ParseTOML returns the document as nodes, or what keeps it from being read.
+// ParseTOML returns the document as nodes, or the first problem.
 func ParseTOML(file, text string) (*Node, *Problem) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	where, deep := positions(text)
@@ -30,15 +30,15 @@ func notTOML(file, text string, err error) *Problem {
 	}
 	p.Line = max(at.Position.Line, 1)
 	p.Text = "not TOML: " + OneLine(at.Message)
-	// Where a line ends too early, the decoder may already count the next one.
+	// If a line ends too early, the decoder may report the next line.
 	if start := at.Position.Start; start >= 0 && start < len(text) && text[start] == '\n' && strings.Contains(at.Message, `'\n'`) {
 		p.Line = 1 + strings.Count(text[:start], "\n")
 	}
 	return p
 }
 
-// fromTOML joins what the decoder read with where it stands. What has no
-// position of its own has that of what it is in.
+// fromTOML combines decoded values with their positions. A value without a position has that of its
+// parent.
 func fromTOML(file string, v any, at *position, line int) *Node {
 	if at == nil {
 		at = &position{line: line}

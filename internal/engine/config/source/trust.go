@@ -10,8 +10,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// plain reports whether path is a regular file that nobody but root, or whoever
-// runs this, could have written.
+// plain reports whether path is a regular file that only root, or the user of this process, can write.
 func (r *Reader) plain(path sanitize.Name, info fs.FileInfo) bool {
 	switch {
 	case !info.Mode().IsRegular():
@@ -24,9 +23,8 @@ func (r *Reader) plain(path sanitize.Name, info fs.FileInfo) bool {
 	return false
 }
 
-// reached reports whether nobody else could put another file in the place of path:
-// every directory on the way to it is safe, those that symbolic links lead through
-// too.
+// reached reports whether only root can replace the file at path: all directories of the path are
+// safe, including those of symbolic links.
 func (r *Reader) reached(path sanitize.Name) bool {
 	at, rest := "/", path.Raw()
 	if below, ok := strings.CutPrefix(rest, strings.TrimSuffix(r.root, "/")+"/"); ok && r.root != "" {
@@ -62,8 +60,8 @@ func (r *Reader) reached(path sanitize.Name) bool {
 	return true
 }
 
-// safeDir reports whether nobody else could replace the files in dir. A sticky bit
-// does not help: it leaves others free to add files.
+// safeDir reports whether only root can replace files in dir. A sticky bit does not suffice, since
+// other users can add files.
 func (r *Reader) safeDir(dir sanitize.Name) bool {
 	if ok, done := r.safe[dir]; done {
 		return ok
@@ -78,6 +76,7 @@ func (r *Reader) safeDir(dir sanitize.Name) bool {
 	return r.safe[dir]
 }
 
+// Trusted reports whether only root, or the user of this process, can write to a file or directory.
 func (r *Reader) Trusted(path sanitize.Name, info fs.FileInfo) bool {
 	if path == r.unowned {
 		return true

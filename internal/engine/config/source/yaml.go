@@ -7,16 +7,15 @@ import (
 	"strings"
 )
 
-// YAML turns YAML into JSON. Only the command line has one: a decoder's tables would cost the
-// units' program memory at each start.
+// YAML converts YAML to JSON. Only the command line has a decoder, since its tables would take memory
+// in the daemon.
 type YAML func(text []byte) (json []byte, err error)
 
-// yamlLines gives values back the lines that the decoder does not tell. It knows the
-// block style that everybody writes; what is within braces stands where the braces
-// begin.
+// yamlLines are the lines of a YAML text. They locate values, since the decoder reports no lines. Only
+// block style is supported; a value inside braces has the line of the opening brace.
 type yamlLines []string
 
-// place places what is in n, which is written in these lines.
+// place sets the lines of the values in n, which is on the lines from to to.
 func (y yamlLines) place(n *Node, from, to int) {
 	if t, ok := n.Table(); ok {
 		var begins []int
@@ -48,7 +47,7 @@ func (y yamlLines) place(n *Node, from, to int) {
 	}
 }
 
-// after is where the next one begins.
+// after returns the next element of begins after at, or to.
 func after(begins []int, at, to int) int {
 	i, _ := slices.BinarySearch(begins, at+1)
 	if i < len(begins) {
@@ -57,8 +56,8 @@ func after(begins []int, at, to int) int {
 	return to
 }
 
-// keys finds the lines of the keys of a table: of those that look like one, the one that
-// is indented least.
+// keys returns the lines of the keys of a table. Of several candidates, the least indented one is the
+// key.
 func (y yamlLines) keys(from, to int) map[string]int {
 	keyForm := regexp.MustCompile(`^((?:[ \t]|- )*)["']?([^"':]+?)["']?[ \t]*:`)
 	at, indent := make(map[string]int), make(map[string]int)
@@ -74,7 +73,7 @@ func (y yamlLines) keys(from, to int) map[string]int {
 	return at
 }
 
-// dashes finds the lines of the elements of an array.
+// dashes returns the lines of the elements of an array.
 func (y yamlLines) dashes(from, to int) []int {
 	dash := regexp.MustCompile(`^([ \t]*)-(?:[ \t]|$)`)
 	var all []int
@@ -92,8 +91,8 @@ func (y yamlLines) dashes(from, to int) []int {
 	return all
 }
 
-// SecondYAMLDocument returns the line of a second document of a YAML stream, or 0.
-// The decoder would leave it unread without a word.
+// SecondYAMLDocument returns the line of the second document of a YAML stream, or 0. The decoder would
+// ignore that document.
 func SecondYAMLDocument(text string) int {
 	begun := false
 	parted := 0
@@ -114,8 +113,7 @@ func SecondYAMLDocument(text string) int {
 	return 0
 }
 
-// YAMLErrorLine parts a message of the YAML decoder in the line that it names, or 1,
-// and the rest.
+// YAMLErrorLine splits a message of the YAML decoder into the line, 1 if it has none, and the rest.
 func YAMLErrorLine(message string) (line int, text string) {
 	message = strings.TrimPrefix(strings.TrimPrefix(message, "error converting YAML to JSON: "), "yaml: ")
 	m := regexp.MustCompile(`(?s)^line (\d{1,9}): (.*)$`).FindStringSubmatch(message)
@@ -126,7 +124,7 @@ func YAMLErrorLine(message string) (line int, text string) {
 	return max(line, 1), m[2]
 }
 
-// YAMLDocument is one document of a YAML stream, and how many lines of the file are before it.
+// YAMLDocument is a document of a YAML stream, with the number of lines before it.
 type YAMLDocument struct {
 	Text        string
 	LinesBefore int
@@ -142,7 +140,7 @@ func SplitYAML(text string) []YAMLDocument {
 		bare := strings.TrimRight(line, " \t\r")
 		if bare == "---" || strings.HasPrefix(bare, "--- ") {
 			all = append(all, YAMLDocument{strings.Join(lines, "\n"), begin})
-			// What follows the marker on its line belongs to the document.
+			// Text after the marker belongs to the document.
 			lines, begin = []string{strings.TrimPrefix(bare, "---")}, i
 			continue
 		}
