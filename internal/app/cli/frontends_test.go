@@ -186,7 +186,7 @@ func TestReportApplied_OtherProblems(t *testing.T) {
 	if got := change.ReportApplied(&console.Console{Out: &out, Err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
 		t.Error(got)
 	}
-	if want := "dcm: warning: 1 of 2 GPUs: not there is 0000:26:00.0\n"; err.String() != want {
+	if want := "dcm: warning: 1 of 2 GPUs: missing 0000:26:00.0\n"; err.String() != want {
 		t.Errorf("warned %q, want %q", &err, want)
 	}
 }

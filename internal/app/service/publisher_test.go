@@ -41,7 +41,7 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 	a := status.Evaluate(status.Account{Expected: status.Expected{GPUs: 1, Missing: []string{"0000:05:00.0"}}})
 	m.remember(a)
 	m.remember(a)
-	if n := strings.Count(told.String(), "0 of 1 GPUs: not there is 0000:05:00.0"); n != 1 {
+	if n := strings.Count(told.String(), "0 of 1 GPUs: missing 0000:05:00.0"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, &told)
 	}
 }

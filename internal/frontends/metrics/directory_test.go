@@ -40,7 +40,7 @@ func content(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
+func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 	o := outlet(t)
 	// As a version of dcm that wrote there has left it.
 	if err := os.WriteFile(filepath.Join(o.Collector, File), []byte("dcm_in_sync 1\n"), 0o644); err != nil {
@@ -69,7 +69,7 @@ func TestTheCollectorsDirectoryHoldsOnlyALink(t *testing.T) {
 }
 
 // Whoever owns a parent of the collector's directory can put a link in its place.
-func TestASwappedDirectoryIsNotFollowed(t *testing.T) {
+func TestWrite_DoesNotFollowLinks(t *testing.T) {
 	for _, swapped := range []string{"node-exporter", "its parent"} {
 		t.Run(swapped, func(t *testing.T) {
 			o := outlet(t)
@@ -157,7 +157,7 @@ func TestSweep_DoesNotListTheDirectory(t *testing.T) {
 	}
 }
 
-func TestRemoveLeavesNothing(t *testing.T) {
+func TestRemove(t *testing.T) {
 	o := outlet(t)
 	if err := o.Write(facts(), at(20000)); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ func samples(text string) []string {
 	return out
 }
 
-func TestEverythingKnownIsWritten(t *testing.T) {
+func TestRender(t *testing.T) {
 	want := []string{
 		`dcm_profile_info{profile="odd\\name",source="/etc/dcm/dcm.toml:7"} 1`,
 		"dcm_health 2",
@@ -97,7 +97,7 @@ func TestEverythingKnownIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
+func TestRender_UnknownValues(t *testing.T) {
 	want := []string{
 		`dcm_profile_info{profile="none",source=""} 1`,
 		"dcm_health 2",
@@ -117,7 +117,7 @@ func TestWhatIsNotKnownIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestPhasesOfARunThatTheDaemonDidNotAskFor(t *testing.T) {
+func TestPhases_RunWithoutDaemon(t *testing.T) {
 	f := facts()
 	f.LastRun.ID = "another"
 	got := Phases(f.Restart, *f.LastRun)
@@ -127,7 +127,7 @@ func TestPhasesOfARunThatTheDaemonDidNotAskFor(t *testing.T) {
 }
 
 // Prometheus' own judgement of names, types and texts.
-func TestPromtoolFindsNothing(t *testing.T) {
+func TestRender_Promtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed (Debian: prometheus)")
@@ -140,7 +140,7 @@ func TestPromtoolFindsNothing(t *testing.T) {
 }
 
 // What nobody can see blocks as much as what can be seen.
-func TestAnUnseenHolderBlocks(t *testing.T) {
+func TestRender_UnseenHolder(t *testing.T) {
 	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {
 		t.Errorf("metrics:\n%s", got)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTextIsEscapedAsTheFormatAsks(t *testing.T) {
+func TestText_Escapes(t *testing.T) {
 	var e exposition
 	g := e.gauge("a_info", "A \\ and\nanother \"line\".", "of", "by")
 	g.set(1, "plain", "")
@@ -51,7 +51,7 @@ func FuzzText(f *testing.F) {
 }
 
 // Each name once, with all its samples together.
-func TestNoMetricComesTwice(t *testing.T) {
+func TestRender_NoDuplicates(t *testing.T) {
 	seen := make(map[string]bool)
 	for line := range strings.Lines(string(Render(facts(), at(20000)))) {
 		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {

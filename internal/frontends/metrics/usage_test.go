@@ -19,7 +19,7 @@ func usage() status.Usage {
 	}}
 }
 
-func TestTheUsageIsWritten(t *testing.T) {
+func TestRenderUsage(t *testing.T) {
 	want := []string{
 		`dcm_partition_memory_bytes{partition="0000:05:00.0-0",gpu="0000:05:00.0"} 2.5769803776e+10`,
 		`dcm_partition_memory_used_bytes{partition="0000:05:00.0-0",gpu="0000:05:00.0"} 1.073741824e+09`,
@@ -35,7 +35,7 @@ func TestTheUsageIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotSeenIsNotToldToBeNobody(t *testing.T) {
+func TestRenderUsage_UnknownHolders(t *testing.T) {
 	u := usage()
 	u.Hide(status.PartHolders, errors.New("no"))
 	u.Hide(status.PartProcesses, errors.New("no"))
@@ -45,7 +45,7 @@ func TestWhoIsNotSeenIsNotToldToBeNobody(t *testing.T) {
 	}
 }
 
-func TestPromtoolFindsNothingInTheUsage(t *testing.T) {
+func TestRenderUsage_Promtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed (Debian: prometheus)")
@@ -57,7 +57,7 @@ func TestPromtoolFindsNothingInTheUsage(t *testing.T) {
 	}
 }
 
-func TestWhatIsReservedIsTold(t *testing.T) {
+func TestRender_Reserved(t *testing.T) {
 	f := facts()
 	f.Parts = []status.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0"}, {Name: "0000:05:00.0-1", GPU: "0000:05:00.0"}}
 	f.Reserved = []status.Reserved{{Name: "vllm", Partitions: []string{"0000:05:00.0-1"}}}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAProfileIsAFeatureWithoutWhatSlurmRefuses(t *testing.T) {
+func TestFeature(t *testing.T) {
 	for profile, want := range map[string]string{
 		"cpx-nps4": "cpx_nps4", "all-1g.10gb": "all_1g.10gb", "1g.10gb": "_1g.10gb", "two words": "two_words",
 		"a=b,c|d&e": "a_b_c_d_e", "größe": "gr__e", ".x": "_.x", "_x": "_x", "": "_",
@@ -16,7 +16,7 @@ func TestAProfileIsAFeatureWithoutWhatSlurmRefuses(t *testing.T) {
 	}
 }
 
-func TestTwoProfilesOfOneFeatureAreRefused(t *testing.T) {
+func TestFeatures_SameName(t *testing.T) {
 	all, err := Features([]string{"cpx-nps4", "spx-nps1", "cpx-nps4"})
 	if err != nil || len(all) != 2 || all["cpx_nps4"] != "cpx-nps4" {
 		t.Errorf("the features are %v, %v", all, err)

@@ -12,7 +12,7 @@ import (
 
 const record = "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1 AvailableFeatures=%[1]s ActiveFeatures=%[2]s Gres=(null) NodeAddr=gpu1 OS=Linux 6.12 ActiveFeatures=fake State=%[3]s ThreadsPerCore=1 Comment=x State=y%[4]s\n"
 
-func TestANodesRecordIsRead(t *testing.T) {
+func TestParseNode(t *testing.T) {
 	got := ParseNode(fmt.Sprintf(record, "a,b", "a", "DOWN+DRAIN", " Reason=Failed to set node feature(s): 'b' [x] [root@2026-11-21T20:00:00]"))
 	want := Node{Available: []string{"a", "b"}, Active: []string{"a"}, State: "DOWN+DRAIN", Reason: "Failed to set node feature(s): 'b' [x]"}
 	if d := cmp.Diff(want, got); d != "" {
@@ -30,7 +30,7 @@ func TestANodesRecordIsRead(t *testing.T) {
 	}
 }
 
-func TestAFeatureOfAnotherHelperIsNotOurs(t *testing.T) {
+func TestHas_IgnoresOtherFeatures(t *testing.T) {
 	n := Node{Active: []string{"ib", "cpx"}}
 	ours := map[string]string{"cpx": "cpx", "spx": "spx"}
 	if !n.Has([]string{"cpx"}, ours) || n.Has([]string{"spx"}, ours) || n.Has([]string{"cpx", "spx"}, ours) {
@@ -68,7 +68,7 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 	return fmt.Sprintf(record, "cpx,spx,mixed", s.active, state, reason), nil
 }
 
-func TestSlurmctldIsTold(t *testing.T) {
+func TestReport(t *testing.T) {
 	ours := map[string]string{"cpx": "cpx", "spx": "spx", "mixed": "mixed"}
 	const update = "update NodeName=gpu1 "
 	for _, test := range []struct {
@@ -102,7 +102,7 @@ func TestSlurmctldIsTold(t *testing.T) {
 	}
 }
 
-func TestASlurmctldThatDoesNotAnswerIsAnError(t *testing.T) {
+func TestReport_ControllerDown(t *testing.T) {
 	broken := errors.New("scontrol: Unable to contact slurm controller")
 	ctld := slurmctld{broken: broken}
 	err := Controller{NodeName: "gpu1", Run: ctld.run}.Report(t.Context(), Report{Active: []string{"a"}})

@@ -60,7 +60,7 @@ func TestHealth(t *testing.T) {
 			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
 		{"dcm-reserve.service failed", func(a *Account) {
 			a.Units = append(a.Units, Unit{Unit: unitname.Reserve, Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
-		}, Unmet, true, "Profile cpx is on the GPUs", "dcm-reserve.service is failed (failed), result signal: partitions may not be as they are reserved"},
+		}, Unmet, true, "Profile cpx is on the GPUs", "dcm-reserve.service is failed (failed), result signal: reservations may lack their partitions"},
 		{"a unit that is not confined", func(a *Account) {
 			a.addConfinement(Confinement{Unconfined: []Unconfined{{Unit: "vllm.service", Why: List[string]{"DevicePolicy=auto, want closed"}}}})
 		}, Open, true,
@@ -74,25 +74,25 @@ func TestHealth(t *testing.T) {
 		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
 		{"clients down in a run", func(a *Account) { a.Daemon.Phase, a.Clients[0].Active, a.GPUs = runstate.Applying, "inactive", nil }, Changing, false,
 			"Profile cpx is being put on the GPUs", ""},
-		{"a run that nobody asked the daemon for", func(a *Account) { a.Units[1].Active, a.GPUs[3].Mode = "activating", other }, Changing, false,
+		{"a run without the daemon", func(a *Account) { a.Units[1].Active, a.GPUs[3].Mode = "activating", other }, Changing, false,
 			"Profile cpx is being put on the GPUs", ""},
 		{"a daemon killed in a run", func(a *Account) { a.Daemon.Phase, a.Units[0].Active = runstate.Applying, "failed" }, Down, true,
 			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is failed"},
-		{"a holder in the way", func(a *Account) { a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = runstate.Waiting, failed, other }, Waiting, false,
+		{"a visible holder", func(a *Account) { a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = runstate.Waiting, failed, other }, Waiting, false,
 			"Profile cpx is not on the GPUs", "GPUs are in use"},
-		{"a holder whom nobody sees", func(a *Account) {
+		{"an unseen holder", func(a *Account) {
 			a.Daemon.Phase, a.Daemon.Error, a.GPUs[3].Mode = runstate.Waiting, &Problem{Held, "the driver is in use", ""}, other
 		}, Held, false, "Profile cpx is not on the GPUs", "the driver is in use"},
 		{"drifted", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Drifted, other }, Drifted, false, "Profile cpx is not on the GPUs", ""},
 		{"rebooting", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Rebooting, other }, Rebooting, false, "Rebooting, to put profile cpx", ""},
-		{"refused for good", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Stuck, other }, Failed, false, "Profile cpx is not on the GPUs", ""},
+		{"failed permanently", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Stuck, other }, Failed, false, "Profile cpx is not on the GPUs", ""},
 		{"a profile that does not fit", func(a *Account) {
 			for i := range a.GPUs {
 				a.GPUs[i].Want = Shape{}
 			}
 		}, NotOn, false, "Profile cpx is not on the GPUs", ""},
 		{"a GPU gone", func(a *Account) { a.GPUs, a.Expected.Missing = a.GPUs[:7], []string{"0000:07:00.0"} }, Missing, false,
-			"Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs: not there is 0000:07:00.0"},
+			"Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs: missing 0000:07:00.0"},
 		{"a GPU unbound", func(a *Account) { a.GPUs[7].Why = "driver not bound" }, Missing, false, "Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs"},
 		{"a GPU more", func(a *Account) { a.Expected.GPUs = 7 }, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"a client not back", func(a *Account) { a.Clients[0].Active, a.Clients[0].Back = "inactive", false }, Clients, true,
@@ -101,10 +101,10 @@ func TestHealth(t *testing.T) {
 			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it is failed (running), result exit-code"},
 		{"a client that its administrator stopped", func(a *Account) { a.Clients[0].Active = "inactive" }, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"clients that went with the oneshot", func(a *Account) { a.Clients[0].Active, a.Units[1].Active = "inactive", "inactive" }, Clients, true,
-			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it was stopped together with dcm-apply.service"},
 		{"clients that went with it, and that PID 1 has forgotten", func(a *Account) {
 			a.Clients[0].Active, a.Clients[0].Ran, a.Units[1].Active = "inactive", false, "inactive"
-		}, Clients, true, "Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it went with dcm-apply.service"},
+		}, Clients, true, "Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it was stopped together with dcm-apply.service"},
 		{"clients that never ran", func(a *Account) {
 			a.Clients[0].Active, a.Clients[0].Ran, a.Clients[0].Before, a.Units[1].Active = "inactive", false, "inactive", "inactive"
 		}, Healthy, true, "Profile cpx is on the GPUs", ""},
@@ -130,9 +130,9 @@ func TestHealth(t *testing.T) {
 			}
 		}, Kept, true, "Profile cpx is on the GPUs, but", ""},
 		{"broken from the start", func(a *Account) { a.Profile = Profile{Broken: "dcm.toml:1: no"} }, Broken, false, "The configuration cannot be used", "dcm.toml:1: no"},
-		{"a request that nobody wants", func(a *Account) { a.GPUs[0].Pending, a.GPUs[1].Pending = "NPS4", "NPS4" }, Pending, true,
-			"Profile cpx is on the GPUs, but NPS4 is pending", "NPS4 was requested of 0000:00:00.0"},
-		{"GPUs that may not be seen", func(a *Account) { a.GPUs, a.Hidden = nil, []Unavailable{{partGPUs, "permission denied"}} }, Unseen, false,
+		{"an outdated memory mode", func(a *Account) { a.GPUs[0].Pending, a.GPUs[1].Pending = "NPS4", "NPS4" }, Pending, true,
+			"Profile cpx is on the GPUs, but NPS4 is pending", "NPS4 is requested for 0000:00:00.0"},
+		{"hidden GPUs", func(a *Account) { a.GPUs, a.Hidden = nil, []Unavailable{{partGPUs, "permission denied"}} }, Unseen, false,
 			"Profile cpx is selected; the GPUs cannot be seen", ""},
 		{"clients that cannot be seen now", func(a *Account) {
 			a.Hidden, a.Daemon.Error = []Unavailable{{partClients, "no bus"}}, &Problem{Clients, "not back: vllm.service", ""}
@@ -146,7 +146,7 @@ func TestHealth(t *testing.T) {
 			tt.change(&a)
 			got := Evaluate(a)
 			if got.Health.State != tt.state || got.Health.InSync != tt.inSync || got.Health.Code != tt.state.Code() {
-				t.Errorf("judged %+v, want %s, in sync %v", got.Health, tt.state, tt.inSync)
+				t.Errorf("got %+v, want %s, in sync %v", got.Health, tt.state, tt.inSync)
 			}
 			if !strings.HasPrefix(got.Health.Summary, tt.summary) {
 				t.Errorf("summary %q, want %q", got.Health.Summary, tt.summary)
@@ -155,7 +155,7 @@ func TestHealth(t *testing.T) {
 				t.Errorf("problems %q, want %q", s, tt.problem)
 			}
 			if diff := cmp.Diff(got, Evaluate(got)); diff != "" {
-				t.Errorf("judged once more (-once +twice):\n%s", diff)
+				t.Errorf("evaluated again (-once +twice):\n%s", diff)
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func problems(a Account) string {
 	return strings.Join(out, "\n")
 }
 
-func TestAWaitingDaemonSaysWhenItTriesAgain(t *testing.T) {
+func TestSummary_NextRetry(t *testing.T) {
 	a := eight()
 	a.Daemon.Phase, a.Daemon.Retry = runstate.Waiting, time.Date(2026, 1, 2, 15, 4, 5, 0, time.Local)
 	a.GPUs[0].Mode = Shape{Compute: "SPX"}
@@ -180,12 +180,12 @@ func TestAWaitingDaemonSaysWhenItTriesAgain(t *testing.T) {
 
 // What a GPU without a driver has been asked for may be what the profile wants of it,
 // which is not known then.
-func TestWhatIsPendingOfAGPUWithoutADriverIsNotJudged(t *testing.T) {
+func TestPending_GPUWithoutDriver(t *testing.T) {
 	a := eight()
 	for i := range a.GPUs {
 		a.GPUs[i].Mode, a.GPUs[i].Want, a.GPUs[i].Pending, a.GPUs[i].Why = Shape{}, Shape{}, "NPS4", "driver not bound"
 	}
 	if got := Evaluate(a); strings.Contains(got.Line(), "pending") || got.Health.Code != CodeCritical {
-		t.Errorf("told %q, exit status %d", got.Line(), got.Health.Code)
+		t.Errorf("line %q, exit status %d", got.Line(), got.Health.Code)
 	}
 }

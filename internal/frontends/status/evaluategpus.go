@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// profile judges the configuration and the modes of the GPUs.
+// profile evaluates the configuration and the modes of the GPUs.
 func (j *evaluator) profile() {
 	a := &j.a
 	const mend = "dcm check shows what is wrong; repair the file"
@@ -17,7 +17,7 @@ func (j *evaluator) profile() {
 		j.addProblem(Broken, a.Profile.Broken, mend)
 		return
 	case a.Profile.Broken != "":
-		j.addProblem(Kept, a.Profile.Broken, "the last good configuration stays in force; "+mend)
+		j.addProblem(Kept, a.Profile.Broken, "the last good configuration stays effective; "+mend)
 		j.caveats = append(j.caveats, "the configuration on disk cannot be used")
 	}
 	switch {
@@ -38,10 +38,10 @@ func (j *evaluator) profile() {
 	j.addDaemonError()
 }
 
-// addMismatch judges GPUs that do not match, by the daemon's phase.
+// addMismatch evaluates GPUs that do not match the profile, by the phase of the daemon.
 func (j *evaluator) addMismatch() {
 	s, ok := offStates()[j.a.Daemon.Phase]
-	if !ok || s == Changing { // which is judged by more than the daemon's word
+	if !ok || s == Changing { // Changing is determined from the units, too
 		s = NotOn
 	}
 	j.raise(s)
@@ -71,11 +71,11 @@ func (j *evaluator) addDaemonError() {
 	}
 }
 
-// gpus judges the number of GPUs, and pending modes.
+// gpus evaluates the number of GPUs, and pending modes.
 func (j *evaluator) gpus() {
 	a := &j.a
 	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
-		return // in a reload of the driver there are none
+		return // during a reload of the driver there are no GPUs
 	}
 	if n := a.Managed(); n < a.Expected.GPUs {
 		a.Health.InSync = false
@@ -83,10 +83,10 @@ func (j *evaluator) gpus() {
 	}
 	for _, g := range a.GPUs {
 		if g.Managed() && g.Pending != "" && g.Pending != g.Mode.Memory && g.Pending != g.Want.Memory {
-			j.addProblem(Pending, fmt.Sprintf("%s was requested of %s, and comes with the next load of the driver", g.Pending, g.Address),
+			j.addProblem(Pending, fmt.Sprintf("%s is requested for %s and takes effect with the next load of the driver", g.Pending, g.Address),
 				"select a profile with that memory mode, or reboot before the driver is loaded again")
 			j.caveats = append(j.caveats, g.Pending+" is pending")
-			break // a request is of a whole hive
+			break // a request is for a whole hive
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unconfined judges the units that hold or need partitions.
+// unconfined evaluates the units that hold or need partitions.
 func (j *evaluator) unconfined() {
 	for _, u := range j.a.Unconfined {
 		j.addProblem(Open, u.Text(), u.Hint)
@@ -18,7 +18,7 @@ func (j *evaluator) unconfined() {
 	}
 }
 
-// reserved judges the results of the reservations.
+// reserved evaluates the results of the reservations and the guard.
 func (j *evaluator) reserved() {
 	if j.a.running() {
 		return
@@ -42,13 +42,13 @@ func (j *evaluator) reserved() {
 	}
 	switch {
 	case j.a.Guard.Why != "" && j.a.Guard.Unconfined:
-		j.addProblem(Shared, "what is reserved exclusively is neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
+		j.addProblem(Shared, "exclusive reservations are neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
 		j.caveats = append(j.caveats, "reservations are neither confined nor exclusive")
 		return
 	case j.a.Guard.Why != "":
-		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
+		j.addProblem(Shared, "exclusive reservations are confined, but not exclusive: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
 	case len(j.a.Guard.Open) > 0:
-		j.addProblem(Shared, "what is reserved exclusively is confined, and not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
+		j.addProblem(Shared, "exclusive reservations are confined, but not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
 	default:
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// clients judges the client units. During a run they are stopped on purpose.
+// clients evaluates the client units. During a run they are stopped on purpose.
 func (j *evaluator) clients() {
 	a := j.a
 	if a.running() {
@@ -17,9 +17,9 @@ func (j *evaluator) clients() {
 	for _, c := range a.Clients {
 		switch {
 		case c.down():
-			j.addProblem(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" tells why; once repaired, start it")
+			j.addProblem(Clients, fmt.Sprintf("%s is down: it is %s", c.Unit, Words(c.Active, c.Sub, c.Result)), "systemctl status "+c.Unit+" shows why; start it after the repair")
 		case a.stoppedWithApply(c):
-			j.addProblem(Clients, fmt.Sprintf("%s is down: it went with %s, which was stopped", c.Unit, unitname.Apply), "systemctl start "+unitname.Apply+" "+c.Unit)
+			j.addProblem(Clients, fmt.Sprintf("%s is down: it was stopped together with %s", c.Unit, unitname.Apply), "systemctl start "+unitname.Apply+" "+c.Unit)
 		default:
 			continue
 		}
@@ -33,11 +33,11 @@ func (j *evaluator) clients() {
 	}
 }
 
-// units judges dcm's own units, if a profile is selected.
+// units evaluates the units of dcm, if a profile is selected.
 func (j *evaluator) units() {
 	if u, ok := j.a.unit(unitname.Reserve); ok && u.Active == "failed" {
-		j.addProblem(Unmet, fmt.Sprintf("%s is %s: partitions may not be as they are reserved", u.Unit, Words(u.Active, u.Sub, u.Result)),
-			"journalctl -u "+u.Unit+" tells why; systemctl restart "+unitname.Daemon+" tries again")
+		j.addProblem(Unmet, fmt.Sprintf("%s is %s: reservations may lack their partitions", u.Unit, Words(u.Active, u.Sub, u.Result)),
+			"journalctl -u "+u.Unit+" shows why; systemctl restart "+unitname.Daemon+" retries")
 	}
 	if j.a.Profile.InForce == "" && j.a.Profile.Broken == "" {
 		return
@@ -50,7 +50,7 @@ func (j *evaluator) units() {
 	}
 	if j.a.daemonDown() {
 		u, _ := j.a.unit(unitname.Daemon)
-		j.addProblem(Down, fmt.Sprintf("%s is %s: nobody watches the configuration and the GPUs", u.Unit, Words(u.Active, u.Sub, u.Result)),
+		j.addProblem(Down, fmt.Sprintf("%s is %s: changes of the configuration and the GPUs are not noticed", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"systemctl start "+u.Unit)
 		j.caveats = append(j.caveats, u.Unit+" does not run")
 	}

@@ -7,7 +7,7 @@ import (
 type evaluator struct {
 	a       Account
 	state   State
-	caveats []string // what is wrong beside the GPUs' modes, in a few words
+	caveats []string // problems other than the GPUs' modes, in a few words
 }
 
 func (j *evaluator) raise(s State) {

@@ -10,16 +10,16 @@ import (
 func (e Expected) Text(n int) string {
 	text := fmt.Sprintf("%d of %d GPUs", n, e.GPUs)
 	if len(e.Missing) > 0 {
-		text += ": not there is " + strings.Join(e.Missing, ", ")
+		text += ": missing " + strings.Join(e.Missing, ", ")
 	}
 	return text
 }
 
 func (e Expected) hint(n int) string {
 	if e.By == ByConfiguration {
-		return "see the kernel's log (journalctl -k); if there are to be so few, set count under [gpu]"
+		return "see the kernel's log (journalctl -k); if that number is intended, set count in [gpu]"
 	}
-	return fmt.Sprintf("see the kernel's log (journalctl -k); if one was taken out, set count = %d under [gpu]", n)
+	return fmt.Sprintf("see the kernel's log (journalctl -k); if a GPU was removed, set count = %d in [gpu]", n)
 }
 
 // More describes that there are more GPUs than the configuration says, or returns "".
@@ -27,7 +27,7 @@ func (e Expected) More(n int) string {
 	if e.By != ByConfiguration || n <= e.GPUs {
 		return ""
 	}
-	return fmt.Sprintf("there are %d GPUs to manage, and count under [gpu] says %d: if one is lost this is not noticed", n, e.GPUs)
+	return fmt.Sprintf("more GPUs than count in [gpu] (found %d, want %d): the loss of one would not be noticed", n, e.GPUs)
 }
 
 // Expect returns how many GPUs there should be: the configured number, or without one the

@@ -101,9 +101,9 @@ func daemonErrorState(s *runstate.State) State {
 		return off
 	}
 	if s.Error.Transient {
-		return Waiting // a run of dcm-reserve.service is made again
+		return Waiting // dcm-reserve.service is run again
 	}
-	return Clients // all else is in order then
+	return Clients // no other error is possible in these phases
 }
 
 func (a *Account) addSettings(s Settings, err error) {
@@ -120,7 +120,7 @@ func (a *Account) addSettings(s Settings, err error) {
 	default:
 		a.Profile.Broken = err.Error()
 		if s.Defined == nil {
-			return // what the daemon has said has to do
+			return // keep the profile from the daemon's state
 		}
 	}
 	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source

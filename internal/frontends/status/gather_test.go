@@ -50,7 +50,7 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 		"holders":  {func(s *Sources) { s.Holders = func(context.Context) ([]runstate.Holder, error) { return nil, no } }, "holders: permission denied"},
 		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*runstate.State, error) { return nil, no } }, "daemon: permission denied"},
 		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*runstate.Run, error) { return nil, no } }, "last_run: permission denied"},
-		"units":    {func(s *Sources) { s.Units = func(context.Context) (UnitStates, error) { return UnitStates{}, no } }, "units: permission denied\nclients: systemd was not asked: these are as the last restart left them"},
+		"units":    {func(s *Sources) { s.Units = func(context.Context) (UnitStates, error) { return UnitStates{}, no } }, "units: permission denied\nclients: systemd was not queried: these are the states after the last restart"},
 		"expected": {func(s *Sources) { s.Known = func(context.Context) ([]string, error) { return nil, no } }, "expected: permission denied"},
 	}
 	for name, tt := range tests {
@@ -62,7 +62,7 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 				t.Errorf("hidden (-want +got):\n%s", diff)
 			}
 			if a.Profile.InForce != "cpx" || a.Health.Summary == "" {
-				t.Errorf("nothing is told of the rest: %+v", a.Health)
+				t.Errorf("no verdict on the other parts: %+v", a.Health)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 		}
 		return &runstate.State{Phase: runstate.Applying, Owed: []string{"new.service", "vllm.service"}, Clients: []runstate.Client{up("vllm.service"), up("other.service")}}, nil
 	}
-	told := func() map[string]string {
+	states := func() map[string]string {
 		out := make(map[string]string)
 		for _, c := range Gather(t.Context(), time.Now(), s).Clients {
 			out[c.Unit] = fmt.Sprintf("%s, now %s, as it was: %t", c.Before, c.Active, c.Back)
@@ -161,8 +161,8 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 		s.Units = func(context.Context) (UnitStates, error) {
 			return UnitStates{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
 		}
-		if got := told()["vllm.service"]; got != want {
-			t.Errorf("%s is told as %q", now, got)
+		if got := states()["vllm.service"]; got != want {
+			t.Errorf("%s is %q", now, got)
 		}
 	}
 	s.Units = nil // as in the daemon's own look
@@ -171,7 +171,7 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 		"vllm.service":  "active, now restarting, as it was: false",
 		"other.service": "active, now active, as it was: true",
 	}
-	if diff := cmp.Diff(want, told()); diff != "" {
+	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("unasked (-want +got):\n%s", diff)
 	}
 }
@@ -201,7 +201,7 @@ func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
 }
 
 // Whatever runs come after a refused reload, the request stays.
-func TestARequestIsPendingAfterARunThatHadNothingToDo(t *testing.T) {
+func TestPending_AfterEmptyRun(t *testing.T) {
 	s := sources()
 	s.Host.Boot = "b"
 	s.Run = func(context.Context) (*runstate.Run, error) {

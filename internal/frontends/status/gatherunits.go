@@ -10,7 +10,7 @@ import (
 func (a *Account) addUnits(asked bool, s UnitStates) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
-		a.Hidden = append(a.Hidden, Unavailable{partClients, "systemd was not asked: these are as the last restart left them"})
+		a.Hidden = append(a.Hidden, Unavailable{partClients, "systemd was not queried: these are the states after the last restart"})
 		a.markRestarting()
 		return
 	}

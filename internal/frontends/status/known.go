@@ -10,7 +10,7 @@ import (
 )
 
 // KnownFile is the daemon's file with the GPUs of the last success, below /var/lib/dcm. Only
-// this file tells which GPUs are missing after a boot.
+// this file shows which GPUs are missing after a boot.
 const KnownFile = "gpus.json"
 
 type known struct {

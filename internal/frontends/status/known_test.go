@@ -10,7 +10,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-func TestOnlyASuccessIsRemembered(t *testing.T) {
+func TestRemember_OnlySuccess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lib", KnownFile)
 	if known, err := ReadKnown(path); len(known) > 0 || err != nil {
 		t.Fatalf("without a file: %q, %v", known, err)
@@ -43,11 +43,11 @@ func TestOnlyASuccessIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, _ := os.Stat(path); !os.SameFile(before, after) {
-		t.Error("the file was written anew though it said the same")
+		t.Error("an unchanged file was written again")
 	}
 }
 
-func TestAKnownFileThatCannotBeReadIsTold(t *testing.T) {
+func TestReadKnown_Errors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), KnownFile)
 	for text, want := range map[string]string{
 		"{":             "state file " + path + ": not valid: unexpected end of JSON input",

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestThePageIsTheForm compares dcm-account(5) with the type: every key, with the
+// TestManualPage_MatchesJSON compares dcm-account(5) with the type: every key, with the
 // kind of its value, and no other.
-func TestThePageIsTheForm(t *testing.T) {
+func TestManualPage_MatchesJSON(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/man/dcm-account.5")
 	if err != nil {
 		t.Fatal(err)
@@ -26,15 +26,15 @@ func TestThePageIsTheForm(t *testing.T) {
 		t.Fatal("the page has no section KEYS")
 	}
 	keys, _, _ = strings.Cut(keys, "\n.SH ")
-	told := make(map[string]string)
+	documented := make(map[string]string)
 	for _, line := range regexp.MustCompile(`(?m)^\.BR? (.*) "? ?\((\w+)\)"?$`).FindAllStringSubmatch(keys, -1) {
 		for _, key := range regexp.MustCompile(`[a-z_]+[][.*a-z_]*`).FindAllString(line[1], -1) {
-			told[key] = line[2]
+			documented[key] = line[2]
 		}
 	}
 	want := make(map[string]string)
 	forms(want, "", reflect.TypeFor[Account]())
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, documented); diff != "" {
 		t.Errorf("dcm-account(5) differs from the form (-form +page):\n%s", diff)
 	}
 	for _, s := range States() {
@@ -85,7 +85,7 @@ func forms(to map[string]string, at string, t reflect.Type) {
 	}
 }
 
-func TestNoListIsNull(t *testing.T) {
+func TestJSON_NoNullList(t *testing.T) {
 	text, err := json.Marshal(Account{GPUs: []GPU{{}}, Holders: []Holder{{}}})
 	if err != nil {
 		t.Fatal(err)

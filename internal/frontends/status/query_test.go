@@ -2,7 +2,7 @@ package status
 
 import "testing"
 
-func TestWhoHasADriverOpenAndNoPartitionIsLoose(t *testing.T) {
+func TestLoose(t *testing.T) {
 	holders := []Holder{
 		{PID: 1, Devices: []string{"/dev/kfd"}}, {PID: 2, Devices: []string{"/dev/kfd", "/dev/dri/renderD128"}},
 		{PID: 3, Devices: []string{"/dev/dri/card0"}}, {PID: 4}, // a lease's, which has opened nothing

@@ -34,34 +34,34 @@ type Settings struct {
 	Profile     string // the selected one
 	Source      string
 	UntilReboot bool
-	Lasting     string // what is selected for good
+	Lasting     string // the persistent selection
 	Defined     []string
 	Warnings    []string
-	Count       int // of GPUs that there should be; 0 if it does not say
+	Count       int // expected number of GPUs; 0 if not configured
 }
 
 // Inventory is what was read of the GPUs.
 type Inventory struct {
 	GPUs     []GPU
 	Parts    []Part
-	Profiles []string  // that can be selected, those that need no definition among them; nil: not known
-	Problems []Problem // that the profile does not fit them, say
+	Profiles []string  // the profiles that can be selected, predefined ones included; nil if unknown
+	Problems []Problem // for example, that the profile does not fit the GPUs
 }
 
 // ReservationState lists the reservations, and those that cannot be read.
 type ReservationState struct {
 	List  []Reserved
-	Wrong []Problem // with them
-	Notes []string  // that are worth knowing
+	Wrong []Problem // problems of the reservations
+	Notes []string  // warnings
 	Guard Guard
-	Open  []string // units
+	Open  []string // units whose reservation cannot be read
 }
 
 // UnitStates are systemd's states of the units.
 type UnitStates struct {
 	Own     []Unit
-	Clients []Client // without what the last restart did to them
-	Done    []string // of the clients, the jobs (Type=oneshot) whose last run ended with success
+	Clients []Client // current states; the results of the last restart are added later
+	Done    []string // clients with Type=oneshot whose last run succeeded
 }
 
 // Sources are the functions that read the parts. A nil function is not called. Its error says
@@ -70,18 +70,18 @@ type Sources struct {
 	Host Host
 	DCM  string // its version
 
-	// Settings returns those in force, and why the configuration on disk is not.
+	// Settings returns the effective settings, and the error of the configuration on disk.
 	Settings func() (Settings, error)
 
 	GPUs     func(context.Context) (Inventory, error)
 	Units    func(context.Context) (UnitStates, error)
 	Holders  func(context.Context) ([]runstate.Holder, error)
-	Daemon   func(context.Context) (*runstate.State, error)  // nil: it has told nothing in this boot
-	Run      func(context.Context) (*runstate.Run, error)    // nil: there was none in this boot
-	Reserve  func(context.Context) (ReservationState, error) // what is reserved
-	Confined func(context.Context) (Confinement, error)      // how systemd keeps units to their partitions
+	Daemon   func(context.Context) (*runstate.State, error)  // nil: no state in this boot
+	Run      func(context.Context) (*runstate.Run, error)    // nil: no run in this boot
+	Reserve  func(context.Context) (ReservationState, error) // the reservations
+	Confined func(context.Context) (Confinement, error)      // the confinement of units by systemd
 	Known    func(context.Context) ([]string, error)         // addresses of the GPUs of the last success
-	Queue    func() []Queued                                 // the requests that wait, which the daemon alone knows
+	Queue    func() []Queued                                 // the wait queue, which only the daemon knows
 }
 
 // Confinement is how systemd confines units to their partitions.

@@ -5,37 +5,37 @@ import "dcm/internal/engine/runstate"
 // State is the health of a host in one word.
 type State string
 
-// The states. A host that has several things wrong has the worst of them.
+// The states, the best first. With several problems, a host has the worst state.
 const (
-	Healthy   State = "healthy"              // the profile in force is on the GPUs, and nothing is wrong
-	Idle      State = "idle"                 // no profile is selected: the GPUs are left alone
-	Changing  State = "changing"             // a run is under way
-	Pending   State = "memory-pending"       // a memory mode that nobody wants any more comes with the next load of the driver
-	Disabled  State = "disabled"             // a unit of dcm's is not started at boot
-	Down      State = "daemon-down"          // dcm.service does not run: nobody watches
-	Shared    State = "not-exclusive"        // what is reserved exclusively is confined, and open to others
-	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins of clients
+	Healthy   State = "healthy"              // the GPUs match the effective profile, and there is no problem
+	Idle      State = "idle"                 // no profile is selected
+	Changing  State = "changing"             // a run is in progress
+	Pending   State = "memory-pending"       // an outdated memory mode is pending until the next load of the driver
+	Disabled  State = "disabled"             // a unit of dcm is not started at boot
+	Down      State = "daemon-down"          // dcm.service does not run
+	Shared    State = "not-exclusive"        // other processes can open exclusive partitions
+	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins for clients
 	Nodeless  State = "partition-missing"    // a partition has no device node, or a regular file has the name of /dev/kfd
-	Kept      State = "configuration-kept"   // that on disk is broken; the last good one stays in force
-	Unseen    State = "unknown"              // the GPUs may not be looked at from here
-	Rebooting State = "rebooting"            // the host is being rebooted for the profile
-	Drifted   State = "drifted"              // somebody has changed the GPUs, and they are left so
-	Waiting   State = "waiting"              // not now: it is tried again
-	Held      State = "unseen-holder"        // somebody who cannot be seen holds the GPUs
-	NotOn     State = "not-applied"          // the GPUs are not as the profile in force says
-	Failed    State = "failed"               // it could not be put on the GPUs, and trying again does not help
-	Broken    State = "configuration-broken" // it cannot be used, and there is no good one in force
-	Clients   State = "clients-down"         // clients are not as they were, or have failed
+	Kept      State = "configuration-kept"   // the configuration on disk has errors; the last good one is effective
+	Unseen    State = "unknown"              // this process cannot read the GPUs
+	Rebooting State = "rebooting"            // the host reboots for the profile
+	Drifted   State = "drifted"              // another program changed the GPUs, and dcm does not repair that
+	Waiting   State = "waiting"              // the last run failed; dcm retries
+	Held      State = "unseen-holder"        // an unseen process holds the GPUs
+	NotOn     State = "not-applied"          // the GPUs do not match the effective profile
+	Failed    State = "failed"               // the last run failed, and a retry would not help
+	Broken    State = "configuration-broken" // the configuration has errors, and there is no last good one
+	Clients   State = "clients-down"         // clients did not return after a restart, or have failed
 	Unmet     State = "reservation-unmet"    // a reservation has no partitions
-	Open      State = "unconfined"           // a unit that holds partitions, or is to, can open others
-	Missing   State = "gpu-missing"          // there are fewer GPUs than there should be
+	Open      State = "unconfined"           // a unit with partitions can open others
+	Missing   State = "gpu-missing"          // fewer GPUs than expected
 )
 
 // The exit statuses of monitoring plugins, which `dcm status` uses.
 const (
 	CodeOK       = 0
-	CodeWarning  = 1 // it works; somebody should look
-	CodeCritical = 2 // the GPUs, or those who use them, are not as they should be
+	CodeWarning  = 1 // it works, but needs attention
+	CodeCritical = 2 // the GPUs or their users have a problem
 	CodeUnknown  = 3
 )
 

@@ -45,42 +45,42 @@ type Host struct {
 	Boot   string `json:"boot"` // the kernel's boot id
 }
 
-// Profile is what is selected and what is so of it.
+// Profile is the selected, the effective and the applied profile.
 type Profile struct {
-	Selected    string       `json:"selected"`     // by the configuration on disk; "" if none is, or it cannot be read
-	InForce     string       `json:"in_force"`     // what dcm keeps to: the last good selection
-	Applied     string       `json:"applied"`      // what the GPUs are seen to have; "" if that is not the one in force
-	Source      string       `json:"source"`       // what selected the one in force
-	UntilReboot bool         `json:"until_reboot"` // its selection ends with the boot
-	Lasting     string       `json:"lasting"`      // what is selected for good
+	Selected    string       `json:"selected"`     // in the configuration on disk; "" for none, or if the configuration has errors
+	InForce     string       `json:"in_force"`     // the effective profile: the last good selection
+	Applied     string       `json:"applied"`      // the effective profile if the GPUs match it, else ""
+	Source      string       `json:"source"`       // place of the effective selection
+	UntilReboot bool         `json:"until_reboot"` // the selection ends with the boot
+	Lasting     string       `json:"lasting"`      // the persistent selection
 	Defined     List[string] `json:"defined"`      // the profiles that can be selected
-	Broken      string       `json:"broken"`       // why the configuration on disk cannot be used, one problem a line
+	Broken      string       `json:"broken"`       // errors of the configuration on disk, one in each line
 }
 
-// Daemon is what dcm.service has said of itself.
+// Daemon is the state of dcm.service, as the daemon saved it.
 type Daemon struct {
-	Phase  runstate.Phase `json:"phase"` // "" if it has said nothing in this boot
+	Phase  runstate.Phase `json:"phase"` // "" if there is no state of this boot
 	Since  time.Time      `json:"since,omitzero"`
-	Retry  time.Time      `json:"retry,omitzero"` // when it tries again
-	Owed   List[string]   `json:"owed"`           // units that are started once the profile is on the GPUs
-	Config string         `json:"config"`         // why it has not taken the configuration on disk
+	Retry  time.Time      `json:"retry,omitzero"` // time of the next retry
+	Owed   List[string]   `json:"owed"`           // units to start after the profile is applied
+	Config string         `json:"config"`         // why the configuration on disk is not effective
 	Error  *Problem       `json:"error,omitempty"`
 }
 
 // GPU is one display or accelerator device.
 type GPU struct {
-	Index   int    `json:"index"` // among those that dcm manages; -1 for the others
+	Index   int    `json:"index"` // among the managed GPUs; -1 for others
 	Address string `json:"address"`
 	Vendor  string `json:"vendor"` // "amd", "nvidia"; "" for any other
 	Model   string `json:"model"`
-	Why     string `json:"why"` // it is left alone; "" if it is managed
+	Why     string `json:"why"` // reason why the GPU is not managed; "" if it is
 
 	Mode       Shape        `json:"mode"`
-	Want       Shape        `json:"want"`    // what the profile in force says of it; empty if nothing
-	Skipped    bool         `json:"skipped"` // the profile leaves it as it is
-	Pending    string       `json:"pending"` // a memory mode that was requested, and comes with the next load of the driver
+	Want       Shape        `json:"want"`    // shape in the effective profile; empty for none
+	Skipped    bool         `json:"skipped"` // the profile does not change it
+	Pending    string       `json:"pending"` // a requested memory mode that takes effect with the next load of the driver
 	Offers     Offers       `json:"offers"`
-	Slots      *Placements  `json:"slots,omitempty"` // of a GPU that is divided into slices
+	Slots      *Placements  `json:"slots,omitempty"` // of a GPU with MIG
 	ReadOnly   bool         `json:"read_only"`
 	Partitions int          `json:"partitions"`
 	Nodes      List[string] `json:"render_nodes"`
@@ -89,8 +89,8 @@ type GPU struct {
 	Serial        string            `json:"serial"`
 	UUID          string            `json:"uuid"`
 	UniqueID      string            `json:"unique_id"`
-	Hive          string            `json:"hive"` // of GPUs that are linked with each other; "" for none
-	NUMA          int               `json:"numa"` // -1 where not known
+	Hive          string            `json:"hive"` // XGMI hive; "" for none
+	NUMA          int               `json:"numa"` // -1 if unknown
 	Driver        string            `json:"driver"`
 	DriverVersion string            `json:"driver_version"`
 	Card          string            `json:"card"`
@@ -126,44 +126,44 @@ type Part struct {
 	Name         string  `json:"name"` // "0000:05:00.0-3"
 	GPU          string  `json:"gpu"`
 	Index        int     `json:"index"` // within the GPU
-	Mode         string  `json:"mode"`  // of the GPU, "CPX/NPS4", or the partition's own profile
+	Mode         string  `json:"mode"`  // mode of the GPU, "CPX/NPS4", or MIG profile of the partition
 	RenderNode   string  `json:"render_node"`
 	RenderMinor  int     `json:"render_minor"`
 	Card         string  `json:"card"`
-	DriverID     string  `json:"driver_id"` // by which the driver's interfaces name it; it changes with the mode
+	DriverID     string  `json:"driver_id"` // identifier in the driver's interfaces; it changes with the mode
 	NUMA         int     `json:"numa"`
-	Domain       int     `json:"memory_domain"` // which part of the GPU's memory is nearest
-	Memory       uint64  `json:"memory_bytes"`  // 0 where not known
+	Domain       int     `json:"memory_domain"` // index of the nearest memory domain of the GPU
+	Memory       uint64  `json:"memory_bytes"`  // 0 if unknown
 	MemoryShare  float64 `json:"memory_share"`  // of the GPU's memory
-	ComputeUnits int     `json:"compute_units"` // 0 where not known
+	ComputeUnits int     `json:"compute_units"` // 0 if unknown
 	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
 }
 
 // Reserved is a reservation with its partitions.
 type Reserved struct {
 	Name       string       `json:"name"`
-	Unit       string       `json:"unit"` // "" for one that is no unit's
+	Unit       string       `json:"unit"` // "" for a reservation without a unit
 	Wants      int          `json:"wants"`
 	Partitions List[string] `json:"partitions"`
 	Exclusive  bool         `json:"exclusive"`
-	Share      int          `json:"share"`  // how many instances of the unit have them together; 0 for one service
-	Reason     string       `json:"reason"` // why these, or why none
+	Share      int          `json:"share"`  // number of instances that share the partitions; 0 if they are not shared
+	Reason     string       `json:"reason"` // reason for this choice, or for none
 }
 
 // Guard is the state of exclusive reservations.
 type Guard struct {
 	Loaded  bool   `json:"loaded"`
-	Devices int    `json:"devices"` // that open for their holders alone
-	Why     string `json:"why"`     // it cannot be done here, or is not done yet; "" if it is
+	Devices int    `json:"devices"` // number of devices that only their holders can open
+	Why     string `json:"why"`     // reason why the guard is not in effect; "" if it is
 
-	// Unconfined is set if the device lists of units have no effect on this host either.
+	// Unconfined is set if the device lists of units have no effect on this host.
 	Unconfined bool `json:"unconfined"`
 
-	// Open names processes that have an exclusive partition open and are not its holder's:
+	// Open names processes of other users of an exclusive partition:
 	// "grab[1507] has 0000:05:00.0-1 open". They opened it before it was exclusive.
 	Open List[string] `json:"open"`
 
-	Uncapped string `json:"uncapped"` // why somebody who shares has no limit on the memory; "" if everybody has one
+	Uncapped string `json:"uncapped"` // reason why sharers have no memory limit; "" if they have one
 }
 
 // Client is a unit that is restarted around a change.
@@ -174,11 +174,11 @@ type Client struct {
 	Sub      string `json:"sub"`
 	Result   string `json:"result"`
 	Restarts uint32 `json:"restarts"`
-	Ran      bool   `json:"ran"`    // in this boot, now or before
-	Before   string `json:"before"` // how it was before the last restart; "" if there was none
-	Back     bool   `json:"back"`   // is as it was before the last restart, or better
+	Ran      bool   `json:"ran"`    // it was active in this boot
+	Before   string `json:"before"` // state before the last restart; "" without a restart
+	Back     bool   `json:"back"`   // it has returned to its previous state, or a better one
 
-	Invocation string `json:"invocation"` // systemd's InvocationID of its last run; "" where not read, as of one that is active
+	Invocation string `json:"invocation"` // systemd's InvocationID of the last run; "" if not read, as for an active unit
 }
 
 // Holder is a process that has a GPU open.
@@ -187,8 +187,8 @@ type Holder struct {
 	Command string       `json:"command"`
 	Unit    string       `json:"unit"`
 	Devices List[string] `json:"devices"`
-	InWay   bool         `json:"in_the_way"`       // the last look found that it keeps the profile from the GPUs
-	Lessee  string       `json:"lessee,omitempty"` // the user whose lease it is in; it may have nothing open yet
+	InWay   bool         `json:"in_the_way"`       // the last run was blocked by this process
+	Lessee  string       `json:"lessee,omitempty"` // owner of the lease of the process, which may have no device open yet
 }
 
 // Queued is a request that waits for a lease.
@@ -213,13 +213,13 @@ type Unit struct {
 	Active  string `json:"active"`
 	Sub     string `json:"sub"`
 	Result  string `json:"result"`
-	Ran     bool   `json:"ran"`     // in this boot, now or before
-	Enabled string `json:"enabled"` // systemd's UnitFileState; "" where not known
+	Ran     bool   `json:"ran"`     // it was active in this boot
+	Enabled string `json:"enabled"` // systemd's UnitFileState; "" if unknown
 }
 
-// Expected is the number of GPUs that there should be.
+// Expected is the expected number of GPUs.
 type Expected struct {
-	GPUs    int          `json:"gpus"` // 0 if nobody can say
+	GPUs    int          `json:"gpus"` // 0 if unknown
 	By      string       `json:"by"`   // "configuration", or "last success"
 	Missing List[string] `json:"missing"`
 }
@@ -241,7 +241,7 @@ type Unavailable struct {
 type Health struct {
 	State   State  `json:"state"`
 	Code    int    `json:"code"`    // see [State.Code]
-	InSync  bool   `json:"in_sync"` // the GPUs, all that there should be, are as the profile in force says, or none is selected
+	InSync  bool   `json:"in_sync"` // all expected GPUs match the effective profile, or none is selected
 	Summary string `json:"summary"` // a sentence
 }
 

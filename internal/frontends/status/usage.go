@@ -17,16 +17,16 @@ type PartUse struct {
 	GPU    string `json:"gpu"`
 	Mode   string `json:"mode"`
 	NUMA   int    `json:"numa"`
-	Memory uint64 `json:"memory_bytes"` // 0 where not known
+	Memory uint64 `json:"memory_bytes"` // 0 if unknown
 
-	Used    *uint64           `json:"memory_used_bytes"` // null where not known
-	Busy    *float64          `json:"busy_percent"`      // null where not known
+	Used    *uint64           `json:"memory_used_bytes"` // null if unknown
+	Busy    *float64          `json:"busy_percent"`      // null if unknown
 	Sum     uint64            `json:"busy_sum,omitempty"`
-	Cycles  uint64            `json:"busy_cycles,omitempty"` // two looks: sum by cycles is how busy it was between them
-	Unknown map[string]string `json:"unknown,omitempty"`     // why, by key
+	Cycles  uint64            `json:"busy_cycles,omitempty"` // counters; the quotient of their differences between two samples is the share
+	Unknown map[string]string `json:"unknown,omitempty"`     // reasons, by key
 
 	Holders   List[string]  `json:"holders"`   // units, leases, "reservation NAME", "python[4711]"
-	Processes List[Process] `json:"processes"` // that have memory there, or its render node open
+	Processes List[Process] `json:"processes"` // that have memory in the partition, or its render node open
 }
 
 // Process is a process that uses a partition.

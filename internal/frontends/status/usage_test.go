@@ -5,23 +5,23 @@ import (
 	"testing"
 )
 
-func TestTwoLooksTellWhatTheFirmwareAddsUp(t *testing.T) {
+func TestSince_BusyFromCounters(t *testing.T) {
 	half := 50.0
-	was := PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 100, Unknown: map[string]string{KeyBusy: "two looks tell", KeyUsed: "hidden"}}
+	was := PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 100, Unknown: map[string]string{KeyBusy: "needs two samples", KeyUsed: "hidden"}}
 	for name, test := range map[string]struct {
 		now  PartUse
 		want float64 // -1: not known
 	}{
-		"as much as it says":           {PartUse{Name: "a", Mode: "CPX", Sum: 4700, Cycles: 200}, 37},
-		"nothing":                      {PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 200}, 0},
-		"what is told at once is told": {PartUse{Name: "a", Mode: "CPX", Sum: 4700, Cycles: 200, Busy: &half}, 50},
-		"no time has passed":           {PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 100}, -1},
-		"the counters began anew":      {PartUse{Name: "a", Mode: "CPX", Sum: 5, Cycles: 1}, -1},
-		"the sum began anew":           {PartUse{Name: "a", Mode: "CPX", Sum: 5, Cycles: 200}, -1},
-		"more than there is":           {PartUse{Name: "a", Mode: "CPX", Sum: 1 << 60, Cycles: 200}, -1},
-		"another mode since":           {PartUse{Name: "a", Mode: "SPX", Sum: 4700, Cycles: 200}, -1},
-		"another partition":            {PartUse{Name: "b", Mode: "CPX", Sum: 4700, Cycles: 200}, -1},
-		"no counters":                  {PartUse{Name: "a", Mode: "CPX"}, -1},
+		"part of the time":   {PartUse{Name: "a", Mode: "CPX", Sum: 4700, Cycles: 200}, 37},
+		"nothing":            {PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 200}, 0},
+		"busy is reported":   {PartUse{Name: "a", Mode: "CPX", Sum: 4700, Cycles: 200, Busy: &half}, 50},
+		"no time has passed": {PartUse{Name: "a", Mode: "CPX", Sum: 1000, Cycles: 100}, -1},
+		"counters restarted": {PartUse{Name: "a", Mode: "CPX", Sum: 5, Cycles: 1}, -1},
+		"sum restarted":      {PartUse{Name: "a", Mode: "CPX", Sum: 5, Cycles: 200}, -1},
+		"more than there is": {PartUse{Name: "a", Mode: "CPX", Sum: 1 << 60, Cycles: 200}, -1},
+		"another mode since": {PartUse{Name: "a", Mode: "SPX", Sum: 4700, Cycles: 200}, -1},
+		"another partition":  {PartUse{Name: "b", Mode: "CPX", Sum: 4700, Cycles: 200}, -1},
+		"no counters":        {PartUse{Name: "a", Mode: "CPX"}, -1},
 	} {
 		test.now.Unknown = was.Unknown
 		u := Usage{Parts: []PartUse{test.now}}
@@ -32,12 +32,12 @@ func TestTwoLooksTellWhatTheFirmwareAddsUp(t *testing.T) {
 		case test.want >= 0 && (got.Busy == nil || *got.Busy != test.want):
 			t.Errorf("%s: busy is %v, want %v", name, got.Busy, test.want)
 		case got.Unknown[KeyUsed] != "hidden" || u.Parts[0].Busy != test.now.Busy || was.Unknown[KeyBusy] == "":
-			t.Errorf("%s: what was handed in is changed, or lost: %+v", name, got)
+			t.Errorf("%s: the argument was changed, or a value is lost: %+v", name, got)
 		}
 	}
 }
 
-func TestAPartThatIsHiddenSaysWhy(t *testing.T) {
+func TestHide_KeepsReason(t *testing.T) {
 	var u Usage
 	u.Hide(PartHolders, nil)
 	u.Hide(PartProcesses, errors.New("no time"))

@@ -43,7 +43,7 @@ func unpack(t *testing.T, packed []byte) map[string]string {
 	}
 }
 
-func TestAPartThatFailsIsNamedAndTheOthersAreThere(t *testing.T) {
+func TestWrite_FailedParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		released := make(chan struct{})
 		parts := []Part{

@@ -186,7 +186,7 @@ func (p *pty) quits(was unix.Termios) error {
 	return nil
 }
 
-func TestTheTerminalIsAsItWasAtEveryEnd(t *testing.T) {
+func TestLive_RestoresTerminal(t *testing.T) {
 	for _, test := range []struct {
 		name, how string
 		end       func(*pty)
@@ -217,7 +217,7 @@ func TestTheTerminalIsAsItWasAtEveryEnd(t *testing.T) {
 	}
 }
 
-func TestKeysAndResizesOnATerminal(t *testing.T) {
+func TestLive_KeysAndResizes(t *testing.T) {
 	p := start(t, "plain")
 	was := p.mode()
 	p.run()
@@ -261,7 +261,7 @@ func TestKeysAndResizesOnATerminal(t *testing.T) {
 	}
 }
 
-func TestWhatWasSeenStaysWhenALookFails(t *testing.T) {
+func TestLive_KeepsLastResult(t *testing.T) {
 	p := start(t, "error")
 	was := p.mode()
 	p.run()

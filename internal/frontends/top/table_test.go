@@ -26,7 +26,7 @@ func three() status.Usage {
 	}}
 }
 
-func TestTheTableFitsEightyColumns(t *testing.T) {
+func TestView_EightyColumns(t *testing.T) {
 	m := newModel("busy", 2*time.Second)
 	m.usage, m.loaded = three(), true
 	want := []string{
@@ -42,7 +42,7 @@ func TestTheTableFitsEightyColumns(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSeenIsNotToldToBeNothing(t *testing.T) {
+func TestText_UnknownValues(t *testing.T) {
 	u := three()
 	u.Hide(status.PartHolders, errors.New("PID 1 does not answer"))
 	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
@@ -61,7 +61,7 @@ func TestWhatCannotBeSeenIsNotToldToBeNothing(t *testing.T) {
 	}
 }
 
-func TestEveryColumnSorts(t *testing.T) {
+func TestText_Sort(t *testing.T) {
 	for column, want := range map[string]string{
 		"partition": "0 1 2", "mode": "0 1 2", "numa": "2 0 1", "used": "1 0 2", "size": "0 1 2", "busy": "1 0 2",
 		"user": "1 0 2", "holder": "1 0 2", "pids": "1 0 2",
@@ -87,7 +87,7 @@ func TestEveryColumnSorts(t *testing.T) {
 	}
 }
 
-func TestTextOfOthersTakesItsPlacesAndNoMore(t *testing.T) {
+func TestFit(t *testing.T) {
 	for _, test := range []struct {
 		in    string
 		width int
@@ -115,7 +115,7 @@ func TestTextOfOthersTakesItsPlacesAndNoMore(t *testing.T) {
 
 // Whatever is on it, however small it is: no line is wider than the screen, and there are
 // no more than it has.
-func TestNoScreenIsTooSmall(t *testing.T) {
+func TestView_AnySize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		m := newModel("busy", time.Second)
@@ -146,7 +146,7 @@ func TestNoScreenIsTooSmall(t *testing.T) {
 	}
 }
 
-func TestTheRestIsReachedByScrolling(t *testing.T) {
+func TestView_Scrolling(t *testing.T) {
 	m := newModel("partition", time.Second)
 	for i := range 64 {
 		m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint(i)})
@@ -171,7 +171,7 @@ func TestTheRestIsReachedByScrolling(t *testing.T) {
 	}
 }
 
-func TestKeysAreToldApart(t *testing.T) {
+func TestParseKeys(t *testing.T) {
 	for sent, want := range map[string][]key{
 		"qr ":                               {"q", "r", " "},
 		"\x1b[A\x1bOB\x1b[C\x1b[D":          {keyUp, keyDown, keyRight, keyLeft},

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-func TestConfined_NamesTheHint(t *testing.T) {
+func TestUnconfined_Hint(t *testing.T) {
 	running := systemd.Confined{Unit: "a.service", Active: "active"}
 	const files = "systemctl cat a.service shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart a.service"
 	for _, tt := range []struct {

@@ -21,7 +21,7 @@ func FalseNode(h *host.Host) *status.Problem {
 	}
 	return &status.Problem{
 		State: status.Nodeless,
-		Text:  "/dev/kfd: not a device node (found a regular file): a process created it before the amdgpu driver was loaded, and no program can use the GPUs' compute",
+		Text:  "/dev/kfd: not a device node (found a regular file): a process created it before the amdgpu driver was loaded",
 		Hint:  "stop that process (see dcm holders), then: rm /dev/kfd && modprobe -r amdgpu && modprobe amdgpu",
 	}
 }

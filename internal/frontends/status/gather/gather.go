@@ -23,18 +23,17 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Options is what an account of this host is taken by, beside what can be read
-// below its root.
+// Options are the sources of a status that are not files of the host.
 type Options struct {
-	Config func() (*config.Config, error)                  // the one in force, and why that on disk is not
-	State  func(context.Context) (*runstate.State, error)  // what the daemon knows
-	GPUs   func(context.Context) (status.Inventory, error) // nil: a look at all of them
-	All    bool                                            // look at what takes long, too: every process, every partition
-	Busy   bool                                            // ask systemd nothing: it has enough to do
-	Lost   func() *status.Problem                          // what the daemon knows of drop-ins that systemd has not loaded; nil if nobody watches them
+	Config func() (*config.Config, error)                  // the effective one, and the error of that on disk
+	State  func(context.Context) (*runstate.State, error)  // state of the daemon
+	GPUs   func(context.Context) (status.Inventory, error) // nil: [Inventory]
+	All    bool                                            // include slow parts: all processes and the details of all partitions
+	Busy   bool                                            // do not query systemd, which is busy
+	Lost   func() *status.Problem                          // problem of drop-ins that systemd has not loaded; nil if they are not watched
 }
 
-// Sources looks, part by part, for an account of this host.
+// Sources returns the functions that read the status of this host.
 func Sources(h *host.Host, o Options) status.Sources {
 	cfg, broken := o.Config()
 	s := status.Sources{
@@ -55,7 +54,7 @@ func Sources(h *host.Host, o Options) status.Sources {
 	}
 	if h.Here() && !o.Busy {
 		s.Units = func(ctx context.Context) (status.UnitStates, error) {
-			state, _ := o.State(ctx) // what is wrong with it is told of the daemon
+			state, _ := o.State(ctx) // its error is reported with the daemon
 			return UnitStates(ctx, h, restartedUnits(h, cfg, state), o.All)
 		}
 		s.Confined = func(ctx context.Context) (status.Confinement, error) {
@@ -72,8 +71,8 @@ func Sources(h *host.Host, o Options) status.Sources {
 	return s
 }
 
-// ReservationState is what the last run has chosen. Reservations are read by themselves only
-// where something is wrong with the configuration: else there is none that cannot be.
+// reservationState returns the reservations as the last run stored them. Only if the configuration has
+// errors, it also looks for reservations that cannot be read.
 func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, broken, busy bool) (status.ReservationState, error) {
 	var out status.ReservationState
 	if cfg != nil {
@@ -106,9 +105,8 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 	return out, err
 }
 
-// addGuardProblems compares the guard's table with what is reserved, and looks for processes that
-// have some of it open. Leases are left out: one that is just being given is not in the table
-// yet, and dcm run says what becomes of it.
+// addGuardProblems compares the guard's table with the reservations, and looks for other processes that
+// have exclusive devices open. It ignores leases, since a new lease is not in the table yet.
 func addGuardProblems(ctx context.Context, h *host.Host, cfg *config.Config, g *status.Guard) error {
 	var observers []string
 	if cfg != nil {
@@ -121,12 +119,12 @@ func addGuardProblems(ctx context.Context, h *host.Host, cfg *config.Config, g *
 	}
 	g.Open, err = guard.Intruders(ctx, h, reserved)
 	if errors.Is(err, gpu.ErrPartial) {
-		err = nil // the processes that were looked at; the daemon may look at all
+		err = nil // only some processes could be inspected; the daemon can inspect all
 	}
 	return err
 }
 
-// sliceProblems are reservations whose units do not start.
+// sliceProblems returns the reservations whose units do not start because of their slice.
 func sliceProblems(h *host.Host, list []config.Reservation) []status.Problem {
 	var out []status.Problem
 	for _, r := range list {
@@ -137,11 +135,10 @@ func sliceProblems(h *host.Host, list []config.Reservation) []status.Problem {
 	return out
 }
 
-// KnownGPUs is the daemon's file of the GPUs of the last success.
+// KnownGPUs returns the path of the daemon's file with the GPUs of the last success.
 func KnownGPUs(h *host.Host) string { return h.Path("var/lib/dcm", status.KnownFile) }
 
-// Expected says how many GPUs there should be, beside those that are there. What was
-// known of them and cannot be read is as if nothing was.
+// Expected returns the expected GPUs, given those that exist. An unreadable file counts as missing.
 func Expected(h *host.Host, cfg *config.Config, there []string) status.Expected {
 	known, _ := status.ReadKnown(KnownGPUs(h))
 	return status.Expect(cfg.Count, known, there)
@@ -162,8 +159,7 @@ func settings(h *host.Host, cfg *config.Config) status.Settings {
 		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
 }
 
-// lastRun is the last run of this boot. One that has ended without a word was
-// killed.
+// lastRun returns the last run of this boot. If its process has ended without a result, it was killed.
 func lastRun(h *host.Host) (*runstate.Run, error) {
 	run, err := runstate.ReadRun(h.Runtime())
 	if run == nil || run.Boot != "" && run.Boot != h.BootID() {
@@ -177,7 +173,7 @@ func lastRun(h *host.Host) (*runstate.Run, error) {
 	return run, err
 }
 
-// restartedUnits are the clients, and what else the last restart took down.
+// restartedUnits returns the clients, and other units that the last restart stopped.
 func restartedUnits(h *host.Host, cfg *config.Config, s *runstate.State) []string {
 	var all []string
 	if cfg != nil {
@@ -194,8 +190,8 @@ func restartedUnits(h *host.Host, cfg *config.Config, s *runstate.State) []strin
 	return all
 }
 
-// UnitStates asks systemd how dcm's units are, and these clients; if all is wanted, how
-// often it has restarted them, too.
+// UnitStates queries systemd for the states of dcm's units and the clients. If all is set, it includes
+// the number of restarts.
 func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (status.UnitStates, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()

@@ -15,18 +15,17 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Inventory looks at the GPUs, beside what the configuration wants of them. What takes
-// long to read of a partition is taken from the sight before, if it is the same
-// partition still; otherwise it is read if all is wanted, and left out if not.
+// Inventory reads the GPUs and compares them with the configuration. Slow details of partitions are
+// copied from before if the partitions are the same. Otherwise they are read if all is set.
 func Inventory(ctx context.Context, h *host.Host, cfg *config.Config, before status.Inventory, all bool) (status.Inventory, error) {
-	devices, unread := host.OpenNode(h, nil).Devices(ctx) // by sysfs, where that tells
+	devices, unread := host.OpenNode(h, nil).Devices(ctx) // from sysfs, if possible
 	if unread != nil && len(devices) == 0 {
 		return status.Inventory{}, unread
 	}
 	return inventory(ctx, h, cfg, devices, unread, before, all)
 }
 
-// InventoryOf is Sight of devices that were looked at just now, without what takes long.
+// InventoryOf is Inventory of devices that were just read, without slow details.
 func InventoryOf(ctx context.Context, h *host.Host, cfg *config.Config, devices []gpu.Device, before status.Inventory) (status.Inventory, error) {
 	return inventory(ctx, h, cfg, devices, nil, before, false)
 }
@@ -62,7 +61,7 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 	return s, unread
 }
 
-// known completes the parts by those seen before, if they are the same.
+// known copies the details from before if the partitions are the same.
 func known(now, before []status.Part) bool {
 	same := func(a, b status.Part) bool {
 		return a.Name == b.Name && a.Mode == b.Mode && a.RenderMinor == b.RenderMinor && b.DriverID != ""
@@ -76,7 +75,7 @@ func known(now, before []status.Part) bool {
 
 func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 	var out []status.GPU
-	index := make(map[partition.Vendor]int) // each vendor's are counted by themselves
+	index := make(map[partition.Vendor]int) // counts the GPUs of each vendor
 	for _, d := range devices {
 		g := status.GPU{
 			Index: -1, Address: string(d.Address), Vendor: d.Vendor.Name(), Model: d.Model, Why: d.SkipReason,
@@ -99,6 +98,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 	return out
 }
 
+// Shape converts a shape for the status.
 func Shape(s partition.Shape) status.Shape {
 	if s.MIG == nil {
 		return status.Shape{Compute: string(s.Compute), Memory: string(s.Memory)}
@@ -153,12 +153,12 @@ func texts[S ~string](items []S) []string {
 	return out
 }
 
-// AddNames adds to the GPUs of an account what their vendor's library calls them.
+// AddNames adds the facts of the vendor's library to the GPUs of an account.
 func AddNames(ctx context.Context, h *host.Host, cfg *config.Config, a *status.Account) error {
 	node := host.OpenNode(h, cfg)
 	devices, err := node.Devices(ctx)
 	if err != nil && len(devices) == 0 {
-		return nil // the account tells
+		return nil // the account has the error
 	}
 	err = node.Enrich(ctx, devices)
 	for i := range a.GPUs {

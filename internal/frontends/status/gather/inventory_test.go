@@ -17,7 +17,7 @@ import (
 )
 
 // On a kernel that has 64 minors the BMC's display leaves the last partition without.
-func TestAPartitionWithoutAMinorIsNamed(t *testing.T) {
+func TestInventory_PartitionWithoutMinor(t *testing.T) {
 	for _, kernel := range []string{"5.14.0-427.el9", "6.12.0-new"} { // the second one lies
 		node := simtest.Start(t, "mi300x-8-bmc", sim.Options{OldMinors: true, Parameters: sim.Parameters{Mode: partition.CPX}})
 		root := t.TempDir()
@@ -31,7 +31,7 @@ func TestAPartitionWithoutAMinorIsNamed(t *testing.T) {
 			t.Fatalf("%s: the problems are %+v, %v", kernel, s.Problems, err)
 		}
 		if text := s.Problems[0].Text; !strings.HasPrefix(text, "0000:e5:00.0-7 gets no device node: the GPUs and ") || !strings.Contains(text, "take 65 DRM devices") {
-			t.Errorf("%s: told is %s", kernel, text)
+			t.Errorf("%s: text is %s", kernel, text)
 		}
 		if n := len(s.Parts); n != 63 {
 			t.Errorf("%s: %d partitions", kernel, n)

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-func TestAGuardThatIsSwitchedOffIsToldOf(t *testing.T) {
+func TestReservationState_GuardOff(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	p := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "vllm", Partitions: []string{"a-0"}, Exclusive: true}}}
 	for _, err := range []error{
@@ -43,7 +43,7 @@ func TestAGuardThatIsSwitchedOffIsToldOf(t *testing.T) {
 	}
 }
 
-func TestSlicesOfUnitsAreReported(t *testing.T) {
+func TestReservationState_UnitSlices(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
 	cfg := &config.Config{Observers: []string{"a.service"}, Reservations: []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Source: "dcm.toml:3"}}}

@@ -16,9 +16,8 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Usage looks how much of the partitions is in use. holders are the processes that have
-// devices open, as far as that is known. It makes the driver work: it is for those who
-// ask.
+// Usage measures the usage of the partitions. holders are the known processes that have devices open.
+// It causes work in the driver, so it must not be called periodically by the daemon.
 func Usage(ctx context.Context, h *host.Host, holders []gpu.Holder) status.Usage {
 	u := status.Usage{Version: status.Version, Taken: time.Now()}
 	node := host.OpenNode(h, nil)
@@ -59,15 +58,15 @@ func fill(p *status.PartUse, u gpu.PartitionUsage) {
 	}
 }
 
-// processFinder is the processes that use GPUs.
+// processFinder finds the processes that use a partition.
 type processFinder struct {
 	host    *host.Host
 	holders []gpu.Holder
-	users   map[uint32]string // names, by number
+	users   map[uint32]string // user names, by UID
 }
 
-// of are those that use a partition: that have memory there, or its nodes open. Those
-// with the most memory come first.
+// of returns the processes that have memory in a partition, or its nodes open, those with the most
+// memory first.
 func (c processFinder) of(p status.Part, list []gpu.Process) []status.Process {
 	var out []status.Process
 	for _, m := range list {
@@ -98,7 +97,7 @@ func bytes(p status.Process) uint64 {
 	return *p.Memory
 }
 
-// user is whose the process is; "" if it has ended.
+// user returns the user of a process; "" if it has ended.
 func (c processFinder) user(pid int) string {
 	info, err := os.Stat(c.host.Path("proc", strconv.Itoa(pid)))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/gpu"
 )
 
-func TestWhoUsesAPartitionIsToldFromBothSides(t *testing.T) {
+func TestProcessFinder(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	for _, pid := range []string{"7", "8", "9"} {
 		if err := os.MkdirAll(filepath.Join(h.Root, "proc", pid), 0o755); err != nil {
@@ -43,6 +43,6 @@ func TestWhoUsesAPartitionIsToldFromBothSides(t *testing.T) {
 		t.Errorf("processes (-want +got):\n%s", d)
 	}
 	if got := c.of(status.Part{RenderNode: "/dev/dri/renderD131"}, nil); len(got) != 0 {
-		t.Errorf("nobody uses this one, but %+v", got)
+		t.Errorf("processes of an unused partition: %+v", got)
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// DaemonStatus is the daemon's account. What is reserved exclusively is kept from everybody but
-// who has it, and from the daemon.
+// DaemonStatus returns the daemon's account. Exclusive partitions are hidden from all processes except
+// their holders and the daemon.
 type DaemonStatus func(context.Context) (status.Account, error)
 
-// DeviceLister finds the GPUs. [gpu.Node] is one.
+// DeviceLister returns the GPUs, as [gpu.Node] does.
 type DeviceLister interface {
 	Devices(ctx context.Context) ([]gpu.Device, error)
 }
 
-// Devices finds the GPUs; those that are kept from this process are as the daemon tells. It
-// is an error if it does not: who plans without them would be told that all is well.
+// Devices returns the GPUs. It completes GPUs that are hidden from this process from the daemon's
+// account. It returns an error if that fails, since a plan without them would be wrong.
 func Devices(ctx context.Context, node DeviceLister, daemon DaemonStatus) ([]gpu.Device, error) {
 	devices, unread := node.Devices(ctx)
 	withheld := func(d gpu.Device) bool { return d.AccessDenied }
@@ -32,7 +32,7 @@ func Devices(ctx context.Context, node DeviceLister, daemon DaemonStatus) ([]gpu
 	}
 	a, err := daemon(ctx)
 	if err != nil {
-		return devices, errors.Join(unread, fmt.Errorf("%s; dcm's daemon may be let look, and does not answer: %w", devices[at].SkipReason, err))
+		return devices, errors.Join(unread, fmt.Errorf("%s; the daemon, which may have access, does not answer: %w", devices[at].SkipReason, err))
 	}
 	unread = withoutWithheld(unread)
 	for i := range devices {
@@ -52,26 +52,26 @@ func withoutWithheld(err error) error {
 	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrAccessDenied) })...)
 }
 
-// complete has a device be as an account tells of it.
+// complete copies the facts of a device from an account.
 func complete(d *gpu.Device, a status.Account) error {
 	i := slices.IndexFunc(a.GPUs, func(g status.GPU) bool { return g.Address == string(d.Address) })
 	if i < 0 {
-		return fmt.Errorf("%s; dcm's daemon does not know it", d.SkipReason)
+		return fmt.Errorf("%s; the daemon does not know it", d.SkipReason)
 	}
 	g := a.GPUs[i]
 	if g.Why != "" {
-		d.SkipReason = g.Why // it is the same for everybody
+		d.SkipReason = g.Why // the reason is the same for all processes
 		return nil
 	}
 	if d.Vendor == partition.AMD {
 		return completeParts(d, g, a.Parts)
 	}
 	if g.Slots == nil {
-		return fmt.Errorf("%s; dcm's daemon does not tell how it is divided", d.SkipReason)
+		return fmt.Errorf("%s; the daemon's account has no MIG instances", d.SkipReason)
 	}
 	m := new(partition.MIG)
 	if err := m.UnmarshalText([]byte(g.Slots.Laid)); err != nil {
-		return fmt.Errorf("%s; what dcm's daemon tells cannot be read: %w", d.SkipReason, err)
+		return fmt.Errorf("%s; the daemon's account is not valid: %w", d.SkipReason, err)
 	}
 	d.SkipReason, d.MIG, d.MIGPending, d.ModeResetsGPU, d.GeometryBlocked, d.ModeBlocked, d.ExclusiveNodes = "", m, g.Slots.Pending, g.Slots.Resets, g.Slots.Barred, g.Slots.ModeBarred, g.Slots.Closed
 	d.Model, d.Name, d.UUID, d.DriverVersion = g.Model, g.Name, g.UUID, g.DriverVersion
@@ -103,7 +103,7 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 	return nil
 }
 
-// slots are what [complete] reads.
+// slots returns the facts that [complete] reads.
 func slots(d gpu.Device) *status.Placements {
 	if d.MIG == nil || d.SkipReason != "" {
 		return nil

@@ -21,9 +21,9 @@ func (s sighted) Devices(context.Context) ([]gpu.Device, error) {
 	return append([]gpu.Device{}, s...), nil
 }
 
-// TestWhatIsKeptFromAProcessIsAsTheDaemonTells: all that a plan is made of comes through
+// TestDevices_HiddenFromProcess: all that a plan is made of comes through
 // the account's JSON.
-func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
+func TestDevices_HiddenFromProcess(t *testing.T) {
 	gpus, err := partition.ParseNode("h100-8")
 	if err != nil {
 		t.Fatal(err)
@@ -61,17 +61,17 @@ func TestWhatIsKeptFromAProcessIsAsTheDaemonTells(t *testing.T) {
 
 func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
 
-func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
+func TestDevices_DaemonErrors(t *testing.T) {
 	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, SkipReason: "cannot read 0000:41:00.0: no permission", AccessDenied: true}}
 	for name, tell := range map[string]struct {
 		account status.Account
 		err     error
 		want    string
 	}{
-		"no daemon":        {err: errors.New("nobody is there"), want: "no permission; dcm's daemon may be let look, and does not answer: nobody is there"},
+		"no daemon":        {err: errors.New("no such file"), want: "no permission; the daemon, which may have access, does not answer: no such file"},
 		"not in it":        {want: "does not know it"},
-		"of another dcm":   {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "does not tell how it is divided"},
-		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Placements{Laid: "3g@x"}}}}, want: "cannot be read"},
+		"of another dcm":   {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "has no MIG instances"},
+		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Placements{Laid: "3g@x"}}}}, want: "is not valid"},
 	} {
 		if _, err := Devices(t.Context(), kept, func(context.Context) (status.Account, error) { return tell.account, tell.err }); err == nil || !strings.Contains(err.Error(), tell.want) {
 			t.Errorf("%s: %v, want %q", name, err, tell.want)
@@ -79,7 +79,7 @@ func TestWhatIsKeptFromAProcessIsNotLeftOutIfNobodyTells(t *testing.T) {
 	}
 	open := sighted{{SkipReason: "not bound"}}
 	if _, err := Devices(t.Context(), open, nil); err != nil {
-		t.Errorf("where nothing is kept nobody is asked: %v", err)
+		t.Errorf("without hidden GPUs the daemon is called: %v", err)
 	}
 }
 
