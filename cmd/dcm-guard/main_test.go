@@ -26,6 +26,6 @@ func TestAccess(t *testing.T) {
 		t.Errorf("access (-want +got), %v:\n%s", err, diff)
 	}
 	if _, err := access(runstate.GuardTable{Table: []runstate.Guarded{{Node: "/dev/kfd", Device: "kfd"}}}); err == nil {
-		t.Error("what is no device number is guarded")
+		t.Error("an invalid device number is accepted")
 	}
 }

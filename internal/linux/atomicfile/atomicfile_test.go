@@ -54,7 +54,7 @@ func TestWrite(t *testing.T) {
 				t.Errorf("mode %v, %v, want %v", info.Mode(), err, tt.o.Mode)
 			}
 			if got := names(t, dir); !slices.Equal(got, []string{"a.json"}) {
-				t.Errorf("files %q, want a.json alone", got)
+				t.Errorf("files %q, want only a.json", got)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What a killed writer leaves, under the name that Write gives it.
+	// The temporary file of a killed writer.
 	partial := ""
 	err := Write(path, nil, Options{Mode: 0o644, Prepare: func(f *os.File) error {
 		partial = f.Name() + "0"

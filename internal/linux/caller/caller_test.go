@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// child is a process that reads lines and writes some.
+// child is a process that reads lines and writes lines.
 type child struct {
 	*exec.Cmd
 	t   *testing.T
@@ -40,7 +40,7 @@ func start(t *testing.T, name string, args ...string) *child {
 	return c
 }
 
-// says writes a line, if there is one, and waits for an answer.
+// says writes a line, if not empty, and waits for a reply.
 func (c *child) says(line, want string) {
 	c.t.Helper()
 	if line != "" {
@@ -61,7 +61,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-func TestProcess_IsKnownUntilItEnds(t *testing.T) {
+func TestProcess_AliveUntilExit(t *testing.T) {
 	c := start(t, "cat")
 	uid := uint32(os.Getuid())
 	p, err := Open("/proc", c.Process.Pid, uid)
@@ -91,9 +91,8 @@ func TestProcess_IsKnownUntilItEnds(t *testing.T) {
 	}
 }
 
-// The number of a process that has ended may be another one's by now: what is read by it
-// then does not count.
-func TestCheck_DoesNotTakeAnotherProcessForIt(t *testing.T) {
+// The number of a process that has ended may be reused. Then its /proc files are of another process.
+func TestCheck_ReusedNumber(t *testing.T) {
 	first, second := start(t, "cat"), start(t, "cat")
 	p, err := Open("/proc", first.Process.Pid, uint32(os.Getuid()))
 	if err != nil {
@@ -102,13 +101,13 @@ func TestCheck_DoesNotTakeAnotherProcessForIt(t *testing.T) {
 	defer p.Close()
 	first.Process.Kill()
 	first.Wait()
-	p.PID = second.Process.Pid // as if it had been used again
+	p.PID = second.Process.Pid // as if the number were reused
 	if err := p.Check(); !errors.Is(err, ErrEnded) {
-		t.Errorf("it is taken for another one: %v", err)
+		t.Errorf("another process is accepted: %v", err)
 	}
 }
 
-func TestCheck_RefusesASetUIDProgram(t *testing.T) {
+func TestCheck_SetUIDProgram(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("/var/tmp", "setuid")
 	if err != nil {
@@ -139,8 +138,8 @@ func TestCheck_RefusesASetUIDProgram(t *testing.T) {
 	}
 }
 
-// Whoever makes a user namespace has as many numbers there as subuid(5) gives.
-func TestOwner_IsTheUserWhoMadeTheNamespace(t *testing.T) {
+// The creator of a user namespace has all its subordinate IDs (subuid(5)) there.
+func TestOwner_NamespaceCreator(t *testing.T) {
 	needRoot(t)
 	for name, tt := range map[string]struct {
 		maker   string
@@ -168,7 +167,7 @@ func TestOwner_IsTheUserWhoMadeTheNamespace(t *testing.T) {
 			}
 			defer p.Close()
 			if p.Owner != tt.owner {
-				t.Errorf("it counts for %d, want %d", p.Owner, tt.owner)
+				t.Errorf("owner %d, want %d", p.Owner, tt.owner)
 			}
 			if err := p.Check(); err != nil {
 				t.Error(err)

@@ -19,9 +19,8 @@ var devices = []own.Device{
 	{Name: "all", Nodes: []string{"/dev/kfd", "/dev/dri/renderD131"}},
 }
 
-// TestTheReferenceImplementationFindsTheDevices has the library that engines link
-// read what was written.
-func TestTheReferenceImplementationFindsTheDevices(t *testing.T) {
+// TestWrite_ReferenceImplementationReadsIt reads the file with the library that engines use.
+func TestWrite_ReferenceImplementationReadsIt(t *testing.T) {
 	dir := t.TempDir()
 	if err := own.Write(dir, devices); err != nil {
 		t.Fatal(err)
@@ -39,7 +38,7 @@ func TestTheReferenceImplementationFindsTheDevices(t *testing.T) {
 	}
 	spec := cache.GetDevice(own.Kind + "=reservation-vllm").GetSpec()
 	if spec.Version != "0.5.0" {
-		t.Errorf("the version is %s; podman 4.3 hides a newer one than 0.5.0", spec.Version)
+		t.Errorf("version %s, want at most 0.5.0 for podman 4.3", spec.Version)
 	}
 	if least, err := specs.MinimumRequiredVersion(spec.Spec); err != nil || least > "0.5.0" {
 		t.Errorf("the specification needs version %s (%v)", least, err)
@@ -53,7 +52,7 @@ func TestTheReferenceImplementationFindsTheDevices(t *testing.T) {
 	}
 }
 
-func TestNoDevicesNoFile(t *testing.T) {
+func TestWrite_NoDevices(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cdi")
 	for range 2 {
 		if err := own.Write(dir, nil); err != nil {
@@ -71,7 +70,7 @@ func TestNoDevicesNoFile(t *testing.T) {
 	}
 }
 
-func TestWhatSaysTheSameIsNotWrittenAgain(t *testing.T) {
+func TestWrite_Unchanged(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, own.File)
 	var seen [2]os.FileInfo
@@ -85,14 +84,14 @@ func TestWhatSaysTheSameIsNotWrittenAgain(t *testing.T) {
 		}
 	}
 	if !os.SameFile(seen[0], seen[1]) {
-		t.Error("the file was replaced, and engines read it again, for nothing")
+		t.Error("the unchanged file was replaced, and engines read it again")
 	}
 	if mode := seen[0].Mode().Perm(); mode != 0o644 {
 		t.Errorf("the mode is %o: engines of other users cannot read it", mode)
 	}
 }
 
-func TestNamesThatEnginesDoNotTakeAreRefused(t *testing.T) {
+func TestWrite_InvalidNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", "a b", "-a", "a-", "a/b", "a=b", "reservation-\xff", "ä"} {
 		if err := own.Write(dir, []own.Device{{Name: name}}); err == nil || !strings.Contains(err.Error(), "invalid name") {

@@ -20,13 +20,13 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// listen answers the one who comes with a text, and hands on what he said until then.
+// listen replies to a client with a text, and passes on its input until then.
 func listen(t *testing.T, answer string) (address string, heard <-chan string) {
 	t.Helper()
 	return listenAnd(t, answer, func(*net.UnixConn) {})
 }
 
-// listenAnd does something more behind the answer.
+// listenAnd is listen with a function that is called after the reply.
 func listenAnd(t *testing.T, answer string, more func(*net.UnixConn)) (address string, heard <-chan string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -55,8 +55,8 @@ func listenAnd(t *testing.T, answer string, more func(*net.UnixConn)) (address s
 	return "unix:path=" + dbus.EscapeBusAddressValue(path), said
 }
 
-// All of it comes at once: what this peer is told does not depend on what it answers.
-func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
+// The client writes the whole handshake without waiting for replies.
+func TestHandshake_OneWrite(t *testing.T) {
 	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
@@ -66,13 +66,13 @@ func TestTheHandshakeIsSaidAtOnce(t *testing.T) {
 	}
 	defer conn.Close()
 	if got, want := <-heard, "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"; got != want {
-		t.Errorf("it was said %q, want %q", got, want)
+		t.Errorf("handshake %q, want %q", got, want)
 	}
 }
 
-// dbus-broker answers GetConnectionCredentials with one, and hangs up on whoever does not
-// take it.
-func TestADescriptorThatComesAlongIsDropped(t *testing.T) {
+// dbus-broker replies to GetConnectionCredentials with a descriptor, and disconnects a client that
+// does not accept it.
+func TestSignal_DescriptorsAreClosed(t *testing.T) {
 	message := dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
 		dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath("/")), dbus.FieldInterface: dbus.MakeVariant("a.b"), dbus.FieldMember: dbus.MakeVariant("C"),
 		dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(dbus.UnixFDIndex(0))), dbus.FieldUnixFDs: dbus.MakeVariant(uint32(1)),
@@ -99,12 +99,12 @@ func TestADescriptorThatComesAlongIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// The pipe ends when nobody has its other end any more.
+	// The pipe ends when all descriptors of its other end are closed.
 	if _, err := io.ReadAll(ours); err != nil {
 		t.Fatal(err)
 	}
 	if !conn.Connected() {
-		t.Error("the connection has ended with it")
+		t.Error("the connection was closed, too")
 	}
 }
 
@@ -113,8 +113,8 @@ type ear chan string
 
 func (e ear) DeliverSignal(_, _ string, s *dbus.Signal) { e <- s.Name }
 
-// The library would take it in as a whole, in many times its size.
-func TestACallOrSignalThatIsTooLargeIsDropped(t *testing.T) {
+// The library would decode the whole message, in many times its size.
+func TestMessage_TooLarge(t *testing.T) {
 	var sent bytes.Buffer
 	say := func(kind dbus.Type, o binary.ByteOrder, member string, size int) {
 		m := dbus.Message{Type: kind, Headers: map[dbus.HeaderField]dbus.Variant{
@@ -147,15 +147,15 @@ func TestACallOrSignalThatIsTooLargeIsDropped(t *testing.T) {
 		select {
 		case name := <-heard:
 			if name != want {
-				t.Errorf("heard %s, want %s", name, want)
+				t.Errorf("signal %s, want %s", name, want)
 			}
 		case <-ctx.Done():
-			t.Fatalf("%s was not heard", want)
+			t.Fatalf("no signal %s", want)
 		}
 	}
 }
 
-func TestARefusalIsTold(t *testing.T) {
+func TestJoin_Refused(t *testing.T) {
 	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
 		address, _ := listen(t, "REJECTED\x1b EXTERNAL\r\n")
 		ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
@@ -167,7 +167,7 @@ func TestARefusalIsTold(t *testing.T) {
 	}
 }
 
-func TestAPeerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
+func TestJoin_SilentPeer(t *testing.T) {
 	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
 		address, heard := listen(t, "")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestAPeerThatSaysNothingIsNotWaitedForLonger(t *testing.T) {
 	}
 }
 
-func TestAnAddressIsThatOfASocket(t *testing.T) {
+func TestSocketAt_InvalidAddress(t *testing.T) {
 	if _, err := Dial(t.Context(), "unix:dir=/tmp"); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
 		t.Errorf("error is %v", err)
 	}
@@ -188,8 +188,8 @@ func TestAnAddressIsThatOfASocket(t *testing.T) {
 	}
 }
 
-// exchanged answers one call with the descriptors of some pipes, and a signal with one before
-// it and behind it. It returns what came with the call.
+// exchanged replies to one call with the descriptors of some pipes, and sends a signal with one before
+// and after it. It returns the descriptors of the call.
 func exchanged(t *testing.T, served chan<- []*os.File, pipes []*os.File, stray *os.File) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -286,7 +286,7 @@ func TestExchange_PassesDescriptors(t *testing.T) {
 	}
 	theirs := <-served
 	if len(theirs) != 1 {
-		t.Fatalf("%d descriptors came with the call", len(theirs))
+		t.Fatalf("%d descriptors of the call", len(theirs))
 	}
 	for i, c := range []struct{ w, r *os.File }{{files[0], first}, {files[1], second}, {theirs[0], mine}} {
 		io.WriteString(c.w, "x")
@@ -295,13 +295,13 @@ func TestExchange_PassesDescriptors(t *testing.T) {
 			t.Errorf("descriptor %d is another one: %q, %v", i, got, err)
 		}
 	}
-	// Those that came with signals were closed.
+	// The descriptors of signals are closed.
 	if _, err := io.ReadAll(other); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestExchange_WithAPeerThatPassesNoDescriptors(t *testing.T) {
+func TestExchange_PeerWithoutDescriptors(t *testing.T) {
 	address, _ := listen(t, "DATA\r\nOK 0123456789abcdef\r\nERROR\r\n")
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()

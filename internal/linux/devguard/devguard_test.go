@@ -19,14 +19,13 @@ import (
 	"dcm/internal/linux/devguard"
 )
 
-// Device nodes that no driver is behind: an open that the cgroups let through ends
-// with ENXIO, one that they do not with EPERM.
+// Device nodes without a driver: an open that the guard permits fails with ENXIO, a denied one with
+// EPERM.
 const major = 226
 
 var reserved = devguard.Device{Major: major, Minor: 3001}
 
-// TestMain is, told to, the process that opens devices: one path a line, or that makes
-// the node itself.
+// TestMain runs as the process that opens devices, one path a line, or creates nodes.
 func TestMain(m *testing.M) {
 	if os.Getenv("GUARD_TEST_OPENER") == "" {
 		os.Exit(m.Run())
@@ -53,8 +52,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// open opens the node until its input ends. It writes a line when it has opened it once more
-// after each line of input, and at last how many opens succeeded and were denied.
+// open opens the node until its input ends. After each line of input it opens the node once more and
+// writes a line. At the end it writes how many opens succeeded and were denied.
 func open(lines *bufio.Scanner, path string) {
 	asked := make(chan bool)
 	go func() {
@@ -72,7 +71,7 @@ func open(lines *bufio.Scanner, path string) {
 			opened++
 		case unix.EPERM:
 			denied++
-		default: // ENXIO: the cgroups let it through
+		default: // ENXIO: permitted
 			opened++
 		}
 	}
@@ -91,8 +90,8 @@ func open(lines *bufio.Scanner, path string) {
 	}
 }
 
-// opener has a process of a cgroup open a node in a loop. next returns after one more open,
-// stop returns how many opens succeeded and were denied.
+// opener starts a process in a cgroup that opens a node in a loop. next returns after one more
+// open; stop returns how many opens succeeded and were denied.
 func (n node) opener(cgroup, path string) (next func(), stop func() (opened, denied int)) {
 	n.t.Helper()
 	cmd := n.command(cgroup)
@@ -127,7 +126,7 @@ func (n node) opener(cgroup, path string) (next func(), stop func() (opened, den
 	}
 }
 
-// node is a cgroup tree of the test's own with two cgroups in it, and a place for pins.
+// node is a cgroup tree of the test with two cgroups, and a directory for pins.
 type node struct {
 	t *testing.T
 	devguard.Guard
@@ -166,7 +165,7 @@ func newNode(t *testing.T) node {
 			t.Skipf("device nodes cannot be made: %v", err)
 		}
 	}
-	t.Cleanup(func() { n.Off() }) // it may be off; the mount goes with it
+	t.Cleanup(func() { n.Off() }) // may be off already; the mount ends with the test
 	return n
 }
 
@@ -197,13 +196,13 @@ func (n node) mkdir(cgroup string) {
 
 func (n node) device(minor uint32) string { return filepath.Join(n.dir, fmt.Sprint("render", minor)) }
 
-// opens returns how opens of the three devices end in a cgroup.
+// opens returns the results of opening the three devices in a cgroup.
 func (n node) opens(cgroup string) string {
 	n.t.Helper()
 	return n.ask(cgroup, n.device(3000)+"\n"+n.device(3001)+"\n"+n.device(3002)+"\n")
 }
 
-// ask has a process of a cgroup do what the lines say.
+// ask starts a process in a cgroup that executes the lines.
 func (n node) ask(cgroup, lines string) string {
 	n.t.Helper()
 	cmd := n.command(cgroup)
@@ -238,7 +237,7 @@ func (n node) expect(want map[string]string) {
 	}
 }
 
-// set has each device open below its cgroups only, and all of them below observers.slice.
+// set permits each device below its cgroups, and all devices below observers.slice.
 func (n node) set(devices map[uint32][]string) {
 	n.t.Helper()
 	if err := n.Set(n.access(devices)); err != nil {
@@ -276,13 +275,13 @@ const (
 // one is the table of most tests.
 func one() map[uint32][]string { return map[uint32][]string{reserved.Minor: {"dcm.slice"}} }
 
-func TestSet_OpensBelowTheCgroupsAlone(t *testing.T) {
+func TestSet_OnlyBelowTheCgroups(t *testing.T) {
 	n := newNode(t)
 	n.expect(map[string]string{"system.slice": all, "dcm.slice/job.scope": all})
 	n.set(one())
 	n.expect(map[string]string{"": guarded, "system.slice": guarded, "dcm.slice": all, "dcm.slice/job.scope": all, "observers.slice": all})
 	if err := unix.Access(n.device(reserved.Minor), unix.F_OK); err != nil {
-		t.Errorf("systemd, which checks whether the node exists, gets: %v", err)
+		t.Errorf("access(2) for existence, as systemd does: %v", err)
 	}
 	n.set(one()) // the same again
 	n.expect(map[string]string{"system.slice": guarded, "dcm.slice/job.scope": all})
@@ -298,13 +297,13 @@ func TestSet_OpensBelowTheCgroupsAlone(t *testing.T) {
 	}
 	n.expect(map[string]string{"system.slice": all, "dcm.slice": all})
 	if n.Loaded() {
-		t.Error("the guard is loaded after it was taken out")
+		t.Error("the guard is loaded after Off")
 	}
 }
 
-// A process that opens a device over and over never gets it while the table changes from
-// one holder to another, as it does in a run.
-func TestSet_NeverOpensAGuardedDevice(t *testing.T) {
+// A process that opens a device in a loop never succeeds while the table changes from one holder to
+// another, as in a run.
+func TestSet_GuardedThroughout(t *testing.T) {
 	n := newNode(t)
 	tables := []map[uint32][]string{
 		{reserved.Minor: {"dcm.slice/job.scope"}, 3000: {"dcm.slice"}},
@@ -324,8 +323,8 @@ func TestSet_NeverOpensAGuardedDevice(t *testing.T) {
 	}
 }
 
-// A Set that was killed leaves entries that the next one deletes.
-func TestSet_DeletesWhatIsLeft(t *testing.T) {
+// The next Set deletes the entries that a killed one has left.
+func TestSet_DeletesOldEntries(t *testing.T) {
 	n := newNode(t)
 	n.set(map[uint32][]string{reserved.Minor: {"dcm.slice/job.scope", "system.slice"}, 3000: {"dcm.slice"}})
 	n.set(one())
@@ -336,19 +335,19 @@ func TestSet_DeletesWhatIsLeft(t *testing.T) {
 	n.expect(map[string]string{"system.slice": guarded, "dcm.slice/job.scope": all})
 }
 
-// A runtime gives a privileged container a node for every device of the host, and does
-// not start it where it cannot.
-func TestANodeOfAReservedDeviceIsMadeAndDoesNotOpen(t *testing.T) {
+// A container runtime creates a node for every device of the host in a privileged container, and
+// does not start it if that fails.
+func TestGuard_PermitsMknod(t *testing.T) {
 	n := newNode(t)
 	n.set(one())
 	own := filepath.Join(n.dir, "own")
 	if got := n.ask("system.slice", "mknod "+own+"\n"+own+"\n"); got != "true EPERM" {
-		t.Errorf("a node of one's own is made and opened: %s, want true EPERM", got)
+		t.Errorf("mknod and open: %s, want true EPERM", got)
 	}
 }
 
-// A slice that was stopped comes back as another cgroup of the same name.
-func TestARenewedCgroupIsSetAnew(t *testing.T) {
+// After a stop and a start, a slice has another cgroup of the same name.
+func TestSet_RecreatedCgroup(t *testing.T) {
 	n := newNode(t)
 	n.set(one())
 	for _, dir := range []string{"dcm.slice/other.scope", "dcm.slice/job.scope", "dcm.slice"} {
@@ -364,32 +363,32 @@ func TestARenewedCgroupIsSetAnew(t *testing.T) {
 	n.expect(map[string]string{"dcm.slice": all, "system.slice": guarded})
 }
 
-// Whoever loads the guard may be killed between the table and the link.
-func TestATableWithoutLinkIsTakenOn(t *testing.T) {
+// The process that loads the guard may be killed between the table and the link.
+func TestSet_TableWithoutLink(t *testing.T) {
 	n := newNode(t)
 	n.set(one())
 	if err := os.Remove(filepath.Join(n.Pins, "program")); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel lets go of a link in its own time, and tells nobody.
+	// The kernel frees a link asynchronously, without an event.
 	for deadline := time.Now().Add(time.Minute); n.opens("system.slice") != all; {
 		if time.Now().After(deadline) {
-			t.Fatal("the program is in force without its link")
+			t.Fatal("the program still runs without its link")
 		}
 	}
 	if n.Loaded() {
-		t.Error("the guard is said to be loaded without its link")
+		t.Error("Loaded reports true without the link")
 	}
 	n.set(one())
 	n.expect(map[string]string{"system.slice": guarded})
 }
 
-// A container's or a locked kernel's refusal is no failure that another try would mend.
-func TestWhoMayNotLoadProgramsHasNoGuard(t *testing.T) {
+// In a container, or under kernel lockdown, another try does not help.
+func TestSet_NotPermitted(t *testing.T) {
 	n := newNode(t)
 	answer := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with what it has lost
+		runtime.LockOSThread() // never unlocked: the thread ends with its lost capabilities
 		var none [2]unix.CapUserData
 		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		if err := unix.Capset(&header, &none[0]); err != nil {
@@ -404,7 +403,7 @@ func TestWhoMayNotLoadProgramsHasNoGuard(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeGuardedIsTold(t *testing.T) {
+func TestGuard_Errors(t *testing.T) {
 	n := newNode(t)
 	var unsupported *devguard.UnsupportedError
 	if _, err := n.Identify("no.slice"); !errors.Is(err, os.ErrNotExist) {

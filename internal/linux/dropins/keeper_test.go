@@ -18,13 +18,13 @@ import (
 // host is a PID 1 whose generator writes the drop-in of alpha.service, unless it is killed.
 type host struct {
 	mu      sync.Mutex
-	kills   int  // so many of the next generators are killed
-	masked  bool // all of them are
-	refuses bool // a reload is refused
+	kills   int  // number of next generators that are killed
+	masked  bool // the generator is masked
+	refuses bool // a reload fails
 	busy    bool
-	open    bool // the kernel does not hold alpha to its list
+	open    bool // the cgroup of alpha has no device list
 
-	loads    int // of all units, by whomever requested
+	loads    int // of all units, including reloads by other programs
 	written  bool
 	unit     Unit
 	reloaded chan struct{}
@@ -48,7 +48,7 @@ func (h *host) LoadedAt(context.Context) (uint64, error) {
 }
 func (h *host) Close() error { return nil }
 
-// load is a reload by anybody: the drop-in is what the generator wrote in it.
+// load reloads PID 1 and runs the generator.
 func (h *host) load() {
 	h.loads++
 	h.written = h.kills <= 0 && !h.masked
@@ -98,7 +98,7 @@ func (h *host) Realize(_ context.Context, slice string) error {
 	return nil
 }
 
-// start is a start of alpha, in a slice of dcm's if the drop-in says so.
+// start starts alpha, in a slice of dcm's if the drop-in exists.
 func (h *host) start() {
 	h.unit.Invocation, h.unit.Started, h.unit.Running = h.unit.Invocation+"1", uint64(h.loads*10+5), ""
 	h.open = !h.written
@@ -107,7 +107,7 @@ func (h *host) start() {
 	}
 }
 
-// startInOwnSlice is a start of a unit whose own file names a slice below dcm.slice.
+// startInOwnSlice starts a unit whose own file has a slice below dcm.slice.
 func (h *host) startInOwnSlice() {
 	h.start()
 	h.unit.Running = ""
@@ -128,7 +128,7 @@ func (h *host) underWay() (bool, error) {
 	return h.busy, nil
 }
 
-// did returns the events since the last call, with how often each came in a row.
+// did returns the events since the last call, with the number of repetitions.
 func (h *host) did() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,9 +153,9 @@ func TestKeeper(t *testing.T) {
 	type step struct {
 		name string
 		do   func(h *host)
-		wait time.Duration // after which nothing more is expected to happen
+		wait time.Duration // until nothing more happens
 		want string        // events
-		lost string        // a part of the standing loss, "" for none
+		lost string        // a part of the reported loss, "" for none
 	}
 	foreign := func(h *host) { h.load() }
 	mask := func(h *host) { h.masked = true; h.load() }
@@ -165,66 +165,66 @@ func TestKeeper(t *testing.T) {
 		given func(h *host)
 		steps []step
 	}{
-		{"a reload by somebody else that is good", nil, []step{{"reload", foreign, time.Hour, "", ""}}},
-		{"its generator is killed once", nil, []step{
+		{"successful reload by another program", nil, []step{{"reload", foreign, time.Hour, "", ""}}},
+		{"generator killed once", nil, []step{
 			{"reload", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
 			{"again", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
 		}},
-		{"that of the repair is killed too", nil, []step{
+		{"generator of the repair killed, too", nil, []step{
 			{"reload", func(h *host) { h.kills = 2; h.load() }, time.Second, "reload", "the next daemon-reload"},
-			{"time goes by", func(*host) {}, time.Hour, "reload", ""},
+			{"later", func(*host) {}, time.Hour, "reload", ""},
 		}},
-		{"masked for ever", nil, []step{
+		{"masked permanently", nil, []step{
 			{"reload", mask, 24 * time.Hour, "6*reload", "6 daemon-reloads did not help"},
 			{"others reload", foreign, 24 * time.Hour, "", "no more are requested"},
 			{"unmasked, and others reload", func(h *host) { unmask(h); h.load() }, time.Hour, "", ""},
-			{"lost anew", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
+			{"lost again", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""},
 		}},
-		{"reloads of others while it fails are no cause for more", nil, []step{
+		{"reloads by others cause no further reloads", nil, []step{
 			{"reload", mask, 0, "reload", "the next daemon-reload"},
 			{"others", foreign, 0, "", "the next daemon-reload"},
 			{"others", foreign, 0, "", "the next daemon-reload"},
 		}},
-		{"a reload that is refused", nil, []step{
+		{"reload fails", nil, []step{
 			{"reload", func(h *host) { h.refuses = true; h.kills = 1; h.load() }, 0, "reload", "no space left in /run; the next"},
 			{"there is space", func(h *host) { h.refuses = false }, time.Hour, "reload", ""},
 		}},
-		{"a unit that was up is not restarted", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""}}},
-		{"nor one whose list was removed at once", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load(); h.open = true }, time.Hour, "reload", ""}}},
-		{"nor one whose list was removed meanwhile", nil, []step{
+		{"active unit is not restarted", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""}}},
+		{"device list removed by the reload", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load(); h.open = true }, time.Hour, "reload", ""}}},
+		{"device list removed later", nil, []step{
 			{"masked", mask, 0, "reload", "alpha.service"},
 			{"another of the slice is started", func(h *host) { h.open = true }, 0, "", "alpha.service"},
 			{"unmasked", unmask, time.Hour, "reload", ""},
 		}},
-		{"a unit started without its drop-in is restarted", nil, []step{
+		{"unit started without its drop-in", nil, []step{
 			{"masked", mask, 0, "reload", "alpha.service"},
 			{"started", (*host).start, 0, "", "alpha.service"},
 			{"unmasked", unmask, time.Hour, "reload restart:alpha.service", ""},
 		}},
-		{"one in a slice that its own file names, too", nil, []step{
+		{"the same with its own Slice=", nil, []step{
 			{"masked", mask, 0, "reload", "alpha.service"},
 			{"started", (*host).startInOwnSlice, 0, "", "alpha.service"},
 			{"unmasked", unmask, time.Hour, "reload restart:alpha.service", ""},
 		}},
-		{"not while a run restarts units", nil, []step{
+		{"restart waits for the run", nil, []step{
 			{"masked", mask, 0, "reload", "alpha.service"},
 			{"started", func(h *host) { h.start(); h.busy = true }, 0, "", "alpha.service"},
 			{"unmasked", unmask, time.Hour, "reload", ""},
 			{"the run is over", func(h *host) { h.busy = false }, time.Hour, "restart:alpha.service", ""},
 		}},
-		{"not one that a run is to restart", func(h *host) { h.unit.Keep = true }, []step{
+		{"Keep prevents the restart", func(h *host) { h.unit.Keep = true }, []step{
 			{"masked", mask, 0, "reload", "alpha.service"},
 			{"started", (*host).start, 0, "", "alpha.service"},
 			{"unmasked", unmask, time.Hour, "reload", ""},
 		}},
-		{"at its start another has reloaded", func(h *host) { h.written = false }, []step{
+		{"reload by another program at the start", func(h *host) { h.written = false }, []step{
 			{"the daemon reloads", foreign, time.Hour, "", ""},
 		}},
-		{"at its start nobody else reloads", func(h *host) { h.masked, h.written = true, false }, []step{
+		{"no reload by another program at the start", func(h *host) { h.masked, h.written = true, false }, []step{
 			{"at first", func(*host) {}, time.Second, "", ""},
 			{"then", unmask, time.Hour, "reload", ""},
 		}},
-		{"a unit started without its drop-in while nobody watched", (*host).strayed, []step{
+		{"unit started without its drop-in before the keeper", (*host).strayed, []step{
 			{"at its start", func(*host) {}, time.Hour, "restart:alpha.service", ""},
 		}},
 	} {
@@ -247,7 +247,7 @@ func TestKeeper(t *testing.T) {
 					h.mu.Lock()
 					s.do(h)
 					h.mu.Unlock()
-					time.Sleep(s.wait) // of the bubble: what is due by then happens
+					time.Sleep(s.wait) // of the bubble
 					synctest.Wait()
 					if got := h.did(); got != s.want {
 						t.Errorf("%s: %q, want %q", s.name, got, s.want)
@@ -261,7 +261,7 @@ func TestKeeper(t *testing.T) {
 					}
 				}
 				if h.open && h.written && !h.unit.Keep {
-					t.Error("alpha is not held to its list")
+					t.Error("the cgroup of alpha has no device list")
 				}
 				cancel()
 				<-ended
@@ -270,15 +270,15 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// strayed has alpha started without the drop-in, which is there again.
+// strayed starts alpha without the drop-in, which exists again afterwards.
 func (h *host) strayed() {
 	h.written = false
 	h.start()
 	h.written = true
 }
 
-// A reload under way while the files are compared leaves them half written.
-func TestKeeper_LooksBetweenReloads(t *testing.T) {
+// During a reload the files are incomplete.
+func TestKeeper_ReloadDuringComparison(t *testing.T) {
 	h := newHost()
 	looks := 0
 	k := &Keeper{Differ: func() ([]string, error) {
@@ -309,7 +309,7 @@ func TestKeeper_ReportsChanges(t *testing.T) {
 	}
 	check(1)
 	check(1)
-	h.unit.Loaded = []string{"Slice=system.slice, want dcm-alpha.slice"} // by somebody's own drop-in
+	h.unit.Loaded = []string{"Slice=system.slice, want dcm-alpha.slice"} // by the administrator's own drop-in
 	check(2)
 	check(2)
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAttributesBecomeFields(t *testing.T) {
+func TestHandler_Fields(t *testing.T) {
 	var got [][]field
 	h := &Handler{name: "dcm", send: func(fields []field) error {
 		got = append(got, fields)
@@ -43,7 +43,7 @@ func TestAttributesBecomeFields(t *testing.T) {
 	}
 }
 
-// journald is a socket as the journal has one.
+// journald is a socket like that of the journal.
 func journald(t *testing.T) (*sender, *net.UnixConn) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
@@ -58,7 +58,7 @@ func journald(t *testing.T) (*sender, *net.UnixConn) {
 	return &sender{path: path}, conn
 }
 
-func TestAnEntryHasTheFormOfTheProtocol(t *testing.T) {
+func TestSend_Protocol(t *testing.T) {
 	s, conn := journald(t)
 	if err := s.send([]field{{"MESSAGE", "one\ntwo"}, {"DCM_GPU", "a"}, {"DCM_GPU", "b"}}); err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func TestAnEntryHasTheFormOfTheProtocol(t *testing.T) {
 	}
 }
 
-// What no datagram takes is handed over as a file that journald accepts: sealed.
-func TestALongEntryIsHandedOverAsAFile(t *testing.T) {
+// An entry that is too long for a datagram is passed as a sealed file.
+func TestSend_LongEntry(t *testing.T) {
 	s, conn := journald(t)
 	long := strings.Repeat("x", 1<<20)
 	if err := s.send([]field{{"MESSAGE", long}}); err != nil {
@@ -103,18 +103,18 @@ func TestALongEntryIsHandedOverAsAFile(t *testing.T) {
 	text := make([]byte, 2<<20)
 	size, err := file.ReadAt(text, 0)
 	if got := string(text[:size]); got != "MESSAGE="+long+"\n" {
-		t.Errorf("%d bytes were handed over, %v", size, err)
+		t.Errorf("file of %d bytes, %v", size, err)
 	}
 }
 
-func TestWithoutAJournalThereIsNoHandler(t *testing.T) {
+func TestNew_WithoutJournal(t *testing.T) {
 	t.Setenv("JOURNAL_STREAM", "0:0")
 	if _, ok := New("dcm"); ok {
-		t.Error("standard error was taken for the journal's")
+		t.Error("standard error was accepted as the journal's stream")
 	}
 }
 
-func TestTheFileThatSystemdConnected(t *testing.T) {
+func TestConnected(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestTheFileThatSystemdConnected(t *testing.T) {
 	}
 	name := strings.TrimSpace(strings.Join([]string{itoa(st.Dev), itoa(st.Ino)}, ":"))
 	if !connected(w, name) || connected(w, "1:1") || connected(w, "") {
-		t.Errorf("%s is not known by its number", name)
+		t.Errorf("%s is not recognized by its number", name)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsReadInADirectoryIsWhatIsReadByItsPath(t *testing.T) {
+func TestDir_SameAsPaths(t *testing.T) {
 	path := t.TempDir()
 	if err := os.Mkdir(filepath.Join(path, "7"), 0o755); err != nil {
 		t.Fatal(err)

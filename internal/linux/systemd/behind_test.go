@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-func TestAUnitThatOnlyWaitsIsNotRestarted(t *testing.T) {
+func TestDropins_AfterApplyOnly(t *testing.T) {
 	got := Order{Clients: []string{"a.service", "k3s.service"}, Behind: []string{"kubelet.service", "k3s.service"}}.Dropins()
 	if text := got["kubelet.service.d/50-dcm.conf"]; !strings.Contains(text, "\nAfter=dcm-apply.service\n") || strings.Contains(text, "PartOf") || strings.Contains(text, "Requires") {
 		t.Errorf("kubelet.service has\n%s", text)
 	}
 	if text := got["k3s.service.d/50-dcm.conf"]; text != got["a.service.d/50-dcm.conf"] {
-		t.Errorf("a client that could wait too has\n%s", text)
+		t.Errorf("a client has\n%s", text)
 	}
 }

@@ -2,7 +2,7 @@ package systemd
 
 import "testing"
 
-func TestTheCommandThatFailedIsNamed(t *testing.T) {
+func TestUnits_FailedCommand(t *testing.T) {
 	well := execution{Path: "/usr/bin/true", PID: 7, Ended: 1, Code: 1}
 	for _, test := range []struct {
 		name   string
@@ -11,15 +11,15 @@ func TestTheCommandThatFailedIsNamed(t *testing.T) {
 		before bool
 	}{
 		{"none", map[string][]execution{"ExecStart": {well}}, "", false},
-		{"a hook before", map[string][]execution{
+		{"ExecStartPre", map[string][]execution{
 			"ExecStartPre": {well, {Path: "/opt/\x1bhook", Arguments: []string{"hook", "--secret"}, PID: 8, Ended: 2, Code: 1, Status: 3}},
 			"ExecStart":    {{Path: "/usr/bin/dcm"}},
 		}, `ExecStartPre=/opt/\x1bhook: exit status 3`, true},
-		{"one whose failure counts for nothing", map[string][]execution{
+		{"failure ignored", map[string][]execution{
 			"ExecStartPre": {{Path: "/a", PID: 8, Ended: 2, Code: 1, Status: 3, Ignored: true}},
 			"ExecStart":    {{Path: "/usr/bin/dcm", PID: 9, Ended: 3, Code: 2, Status: 9}},
 		}, "ExecStart=/usr/bin/dcm: killed by signal 9", false},
-		{"a hook behind", map[string][]execution{"ExecStart": {well}, "ExecStartPost": {{Path: "/b", PID: 8, Ended: 2, Code: 1, Status: 1}}},
+		{"ExecStartPost", map[string][]execution{"ExecStart": {well}, "ExecStartPost": {{Path: "/b", PID: 8, Ended: 2, Code: 1, Status: 1}}},
 			"ExecStartPost=/b: exit status 1", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

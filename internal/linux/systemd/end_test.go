@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestHowAUnitEnded(t *testing.T) {
+func TestEnd(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "inactive/dead", "02")
 	for property, value := range map[string]any{
@@ -34,10 +34,10 @@ func TestHowAUnitEnded(t *testing.T) {
 		p.property("a.service", "ExecStart", []execution{{Path: "/bin/a", PID: 7, Ended: 6, Code: exited, Status: tt.status}})
 		forked, err := c.Units.End(ctx, "a.service")
 		if forked.Left = 0; err != nil || forked.ExitedOnItsOwn(Unit{Name: "a.service", Active: "inactive", Result: "success"}) != tt.want {
-			t.Errorf("a service that forks, whose command ended with %d, was not stopped is not %t: %+v, %v", tt.status, tt.want, forked, err)
+			t.Errorf("forking service with exit status %d: exited on its own is not %t: %+v, %v", tt.status, tt.want, forked, err)
 		}
 	}
 	if !got.ExitedOnItsOwn(Unit{Name: "a.service", Active: "inactive", Result: "success"}) {
-		t.Error("a process that ended before its unit was told to was stopped")
+		t.Error("a process that exited before its unit was stopped counts as stopped")
 	}
 }

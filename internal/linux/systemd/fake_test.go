@@ -19,20 +19,20 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// pid1 is a stand-in for PID 1 on a bus of its own: a few units, jobs that the
-// test ends, and the signals that systemd sends for them.
+// pid1 is a stand-in for PID 1 on a separate bus, with a few units, jobs that the test ends, and the
+// signals of systemd for them.
 type pid1 struct {
 	*testing.T
 	address string
-	script  func(name string, call int) *dbus.Error // what RestartUnit does
+	script  func(name string, call int) *dbus.Error // the effect of RestartUnit
 	version string                                  // of systemd
 
 	mu       sync.Mutex
 	conn     *dbus.Conn
 	units    map[string]*sd.UnitStatus
 	props    map[string]map[string]any   // unit → property
-	onList   func(n int, names []string) // after the nth list of units was made
-	amid     func(n int)                 // when it is made and not yet answered
+	onList   func(n int, names []string) // called after the nth list of units
+	amid     func(n int)                 // called before its reply
 	lists    int
 	gets     int // of properties
 	hearers  int // calls of Subscribe
@@ -55,7 +55,7 @@ func startBus(t *testing.T) string {
 	if err != nil {
 		t.Skip("needs dbus-daemon, which is not installed")
 	}
-	// Not t.TempDir: the test's name in it would have to be escaped in an address.
+	// The path of t.TempDir contains the test's name, which would need escapes in an address.
 	dir, err := os.MkdirTemp("", "bus")
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +81,7 @@ func startBus(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// appear takes the manager's name on the bus, as PID 1 does when it starts or
-// was executed anew.
+// appear acquires the manager's name on the bus, as PID 1 does at its start and after a reexec.
 func (p *pid1) appear() {
 	p.Helper()
 	conn, err := dbus.Connect(p.address)
@@ -113,7 +112,7 @@ func (p *pid1) appear() {
 	}
 }
 
-// vanish leaves the bus, with calls unanswered.
+// vanish leaves the bus without replies to pending calls.
 func (p *pid1) vanish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -273,7 +272,7 @@ func (p *pid1) get(m dbus.Message, iface, property string) (dbus.Variant, *dbus.
 }
 
 // set puts a unit into a state, "active/exited" or "activating/start*", the star
-// for a job, without telling anyone. The invocation is a hexadecimal byte or "".
+// for a job, without a signal. The invocation is a hexadecimal byte or "".
 func (p *pid1) set(name, state, invocation string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -324,13 +323,13 @@ func (p *pid1) alias(name, unit string) {
 	p.units[name], p.props[name] = p.units[unit], p.props[unit]
 }
 
-// signal puts a unit into a state and tells of it.
+// signal puts a unit into a state and sends the signal.
 func (p *pid1) signal(name, state, invocation string) {
 	p.set(name, state, invocation)
 	p.emit(unitPath(name), properties+".PropertiesChanged", unitInterface, map[string]dbus.Variant{}, []string{})
 }
 
-// removed tells of the end of the last job.
+// removed signals the end of the last job.
 func (p *pid1) removed(name, result string) {
 	p.mu.Lock()
 	n := p.jobs

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatHoldsByACgroupsPrograms(t *testing.T) {
+func TestFilters(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		value any
@@ -21,7 +21,7 @@ func TestWhatHoldsByACgroupsPrograms(t *testing.T) {
 	}
 }
 
-func TestUnitsOfACgroup(t *testing.T) {
+func TestUnitsOf(t *testing.T) {
 	for cgroup, want := range map[string][]string{
 		"/": nil, "/init.scope": {"init.scope"},
 		"/system.slice/a.service/sub/x.service":                           {"system.slice", "a.service"},

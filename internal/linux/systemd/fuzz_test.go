@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzGenerate: whatever the clients are called, the generator writes drop-ins
-// named 50-dcm.conf in directories of its own directory, and nothing else, there
-// or anywhere near.
+// FuzzGenerate checks that for any names of clients the generator writes only files 50-dcm.conf in
+// directories below its own.
 func FuzzGenerate(f *testing.F) {
 	for _, s := range []string{"gpuagent.service", "vllm@.service", "../up.service", "a/b.service", "a\nb.service", "\x00.service",
 		`c\x2d1.socket`, "..service", ".service", "dcm-apply.service", "foo-.service", strings.Repeat("x", 300) + ".service"} {
@@ -22,7 +21,7 @@ func FuzzGenerate(f *testing.F) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		Generate(dir, Order{Clients: []string{a, b}, Require: false}) // an error is fine, a file elsewhere is not
+		Generate(dir, Order{Clients: []string{a, b}, Require: false}) // an error is permitted
 		written := 0
 		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -30,7 +29,7 @@ func FuzzGenerate(f *testing.F) {
 			}
 			rel, err := filepath.Rel(dir, path)
 			if err != nil || strings.Count(rel, "/") != 1 || !strings.HasSuffix(filepath.Dir(rel), ".d") || filepath.Base(rel) != dropin {
-				t.Errorf("clients %q and %q made it write %q", a, b, path)
+				t.Errorf("clients %q and %q: wrote %q", a, b, path)
 			}
 			written++
 			return err
@@ -39,7 +38,7 @@ func FuzzGenerate(f *testing.F) {
 			t.Fatal(err)
 		}
 		if written > 2 {
-			t.Errorf("clients %q and %q made %d files", a, b, written)
+			t.Errorf("clients %q and %q: %d files", a, b, written)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func directives(text string) string {
 	return strings.Join(out, "|")
 }
 
-func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
+func TestDropins_Clients(t *testing.T) {
 	const (
 		ordered = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
 		late    = "|DefaultDependencies=no|Requires=sysinit.target|After=sysinit.target|Conflicts=shutdown.target|Before=shutdown.target"
@@ -68,7 +68,7 @@ func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
 			map[string]string{"gpuagent.service.d/50-dcm.conf": ordered + "|Requires=dcm-apply.service"}},
 		{"a template, an instance and another type", []string{"vllm@.service", "vllm@a.service", "gpu.target"}, false,
 			map[string]string{"vllm@.service.d/50-dcm.conf": ordered, "vllm@a.service.d/50-dcm.conf": ordered, "gpu.target.d/50-dcm.conf": ordered}},
-		{"what systemd starts before services", []string{"feed.socket", "new@.path", "nightly.timer"}, false, map[string]string{
+		{"units that systemd starts before services", []string{"feed.socket", "new@.path", "nightly.timer"}, false, map[string]string{
 			"feed.socket.d/50-dcm.conf": ordered + late, "new@.path.d/50-dcm.conf": ordered + late, "nightly.timer.d/50-dcm.conf": ordered}},
 		{"an escaped name", []string{`srv-a\x2db.mount`}, false, map[string]string{`srv-a\x2db.mount.d/50-dcm.conf`: ordered}},
 	} {
@@ -76,7 +76,7 @@ func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
 			got := Order{Clients: tt.clients, Require: tt.require}.Dropins()
 			for file, text := range got {
 				if !strings.HasPrefix(text, "# Written by dcm-generator") || !strings.Contains(text, "man dcm.toml") {
-					t.Errorf("%s does not say where it comes from:\n%s", file, text)
+					t.Errorf("%s does not name its generator:\n%s", file, text)
 				}
 				got[file] = directives(text)
 			}
@@ -87,7 +87,7 @@ func TestDropinsOrderClientsAfterTheApply(t *testing.T) {
 	}
 }
 
-func TestGenerateLeavesExactlyTheWantedDropins(t *testing.T) {
+func TestGenerate(t *testing.T) {
 	dir := t.TempDir()
 	foreign := map[string]string{"gpuagent.service.d/10-other.conf": "x", "other.service": "y", "lone.service.d/10-other.conf": "z"}
 	for file, text := range foreign {
@@ -120,11 +120,11 @@ func TestGenerateLeavesExactlyTheWantedDropins(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "vllm@.service.d")); err == nil {
-		t.Error("an empty drop-in directory was left behind")
+		t.Error("an empty drop-in directory remains")
 	}
 }
 
-func TestGenerateRefusesNamesThatAreNoUnits(t *testing.T) {
+func TestGenerate_InvalidNames(t *testing.T) {
 	for _, tt := range []struct{ name, unit string }{
 		{"parent", "../evil.service"},
 		{"absolute", "/etc/systemd/system/evil.service"},
@@ -135,10 +135,10 @@ func TestGenerateRefusesNamesThatAreNoUnits(t *testing.T) {
 		{"empty", ""},
 		{"blank", "a b.service"},
 		{"glob", "*.service"},
-		{"no type: service.d would hold for every service", "service"},
+		{"no type: service.d applies to every service", "service"},
 		{"no stem", ".service"},
 		{"no unit type", "gpuagent.conf"},
-		{"prefix: a-.service.d would hold for every a-*.service", "a-.service"},
+		{"prefix: a-.service.d applies to every a-*.service", "a-.service"},
 		{"prefix of a template", "a-@.service"},
 		{"itself", "dcm-apply.service"},
 		{"not ASCII", "gpü.service"},
@@ -161,7 +161,7 @@ func TestGenerateRefusesNamesThatAreNoUnits(t *testing.T) {
 	}
 }
 
-func TestGenerateFollowsNoLinkOutOfItsDirectory(t *testing.T) {
+func TestGenerate_SymbolicLinks(t *testing.T) {
 	for _, tt := range []struct{ name, link, target string }{
 		{"the directory", "gpuagent.service.d", "."},
 		{"the file", "gpuagent.service.d/50-dcm.conf", "victim"},
@@ -184,7 +184,7 @@ func TestGenerateFollowsNoLinkOutOfItsDirectory(t *testing.T) {
 	}
 }
 
-func TestGenerateReplacesALinkToTheSameText(t *testing.T) {
+func TestGenerate_LinkToTheSameText(t *testing.T) {
 	dir, file := t.TempDir(), "a.service.d/50-dcm.conf"
 	write(t, filepath.Join(dir, "a.service.d/other"), Order{Clients: []string{"a.service"}}.Dropins()[file])
 	if err := os.Symlink("other", filepath.Join(dir, file)); err != nil {
@@ -198,7 +198,7 @@ func TestGenerateReplacesALinkToTheSameText(t *testing.T) {
 	}
 }
 
-func TestStaleSeesEveryDifference(t *testing.T) {
+func TestDiffering(t *testing.T) {
 	want := Order{Clients: []string{"a.service", "b.service"}}.Dropins()
 	for _, tt := range []struct {
 		name   string

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
+func TestStartJob(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
-	j := Job{Name: "one.service", Description: "One", Directory: "/", Command: []string{"/bin/true", "$1"}, Then: []string{"/bin/echo", "over"}, File: "/run/told"}
+	j := Job{Name: "one.service", Description: "One", Directory: "/", Command: []string{"/bin/true", "$1"}, Then: []string{"/bin/echo", "over"}, File: "/run/log"}
 	if err := c.Transients.StartJob(ctx, j); err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +21,7 @@ func TestAJobIsFollowedToItsEndWithWhatIsDoneThen(t *testing.T) {
 		t.Errorf("the unit has %s, want %s", got, want)
 	}
 	if err := c.Transients.StartJob(ctx, j); !errors.Is(err, ErrThere) {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("second job: %v", err)
 	}
 	ended := func(code, status int32) []execution {
 		return []execution{{Path: "/bin/true", Ended: 1, PID: 7, Code: code, Status: status}}

@@ -8,7 +8,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-func TestTheEndOfAScopeIsHeard(t *testing.T) {
+func TestWatchRemoved_Scope(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	ended, stop, err := c.Manager.WatchRemoved(ctx)
@@ -25,7 +25,7 @@ func TestTheEndOfAScopeIsHeard(t *testing.T) {
 	}
 }
 
-func TestJob_IsAwaited(t *testing.T) {
+func TestRunOnce_JobResults(t *testing.T) {
 	for result, text := range map[string]string{"done": "", "skipped": "", "failed": `cannot start a.service: its job ended with "failed"`} {
 		p := startPID1(t)
 		p.set("a.service", "active/exited", "01")

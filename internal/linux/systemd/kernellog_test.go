@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestKernelLogWritesOneRecordALine(t *testing.T) {
+func TestKernelLog(t *testing.T) {
 	device := filepath.Join(t.TempDir(), "kmsg")
 	write(t, device, "")
 	var fallback bytes.Buffer
@@ -39,7 +39,7 @@ func TestKernelLogWritesOneRecordALine(t *testing.T) {
 	}
 }
 
-func TestKernelLogFallsBack(t *testing.T) {
+func TestKernelLog_Fallback(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -47,7 +47,7 @@ func TestKernelLogFallsBack(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, path string }{
 		{"no device", filepath.Join(dir, "none")},
-		{"a FIFO that nobody reads", fifo},
+		{"a FIFO without a reader", fifo},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var fallback bytes.Buffer

@@ -40,7 +40,7 @@ func receive(t *testing.T, conn *net.UnixConn) string {
 	return string(buf[:n])
 }
 
-func TestNotifierSpeaksSdNotify(t *testing.T) {
+func TestNotifier(t *testing.T) {
 	conn, getenv := manager(t)
 	n := NewNotifier(getenv)
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestNotifierSpeaksSdNotify(t *testing.T) {
 	}
 }
 
-func TestNotifierReachesAnAbstractSocket(t *testing.T) {
+func TestNotifier_AbstractSocket(t *testing.T) {
 	name := "@dcm-notify-" + strconv.Itoa(os.Getpid())
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
@@ -83,7 +83,7 @@ func TestNotifierReachesAnAbstractSocket(t *testing.T) {
 	}
 }
 
-func TestReloadingCarriesTheMonotonicTimeOfTheCall(t *testing.T) {
+func TestReloading_MonotonicTime(t *testing.T) {
 	conn, getenv := manager(t)
 	before := monotonic(t)
 	if err := NewNotifier(getenv).Reloading(); err != nil {
@@ -108,7 +108,7 @@ func monotonic(t *testing.T) int64 {
 	return now.Nano() / 1000
 }
 
-func TestNilNotifierDoesNothing(t *testing.T) {
+func TestNotifier_Nil(t *testing.T) {
 	n := NewNotifier(func(string) string { return "" })
 	if n != nil {
 		t.Fatal("a notifier without NOTIFY_SOCKET is not nil")
@@ -123,7 +123,7 @@ func TestNilNotifierDoesNothing(t *testing.T) {
 	}
 }
 
-func TestNotifierTellsOfASocketThatIsGone(t *testing.T) {
+func TestNotifier_MissingSocket(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	if err := NewNotifier(func(string) string { return gone }).Ready(); err == nil {
 		t.Error("no error from a socket that does not exist")
@@ -137,7 +137,7 @@ func TestWatchdogInterval(t *testing.T) {
 		want            time.Duration
 	}{
 		{"set for this process", "30000000", self, 30 * time.Second},
-		{"set for nobody in particular", "500", "", 500 * time.Microsecond},
+		{"set without a PID", "500", "", 500 * time.Microsecond},
 		{"inherited from another process", "30000000", "1", 0},
 		{"not set", "", self, 0},
 		{"not a number", "soon", self, 0},

@@ -68,7 +68,7 @@ func TestOrigin(t *testing.T) {
 		}
 		got, err := c.Processes.Leftovers(ctx, service, run, func(unit string) bool { return strings.HasPrefix(unit, "lease-") })
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
-			t.Errorf("left over of %s (-want +got), %v:\n%s", cgroup, err, diff)
+			t.Errorf("leftovers of %s (-want +got), %v:\n%s", cgroup, err, diff)
 		}
 	}
 	p.mu.Lock()

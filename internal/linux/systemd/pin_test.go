@@ -6,9 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is remembered is so until no run is owed any more: a later run's units are held
-// before an earlier one's are let go.
-func TestWhatIsHeldIsHeldUntilItIsReleased(t *testing.T) {
+// Units of a later run are pinned before those of an earlier run are released.
+func TestPins(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	for _, units := range [][]string{{"a.service"}, {"a.service", "b@1.service"}, {"c.mount"}} {
@@ -22,15 +21,15 @@ func TestWhatIsHeldIsHeldUntilItIsReleased(t *testing.T) {
 		}
 		p.mu.Unlock()
 		if diff := cmp.Diff([][]string{units}, got); diff != "" {
-			t.Errorf("held (-want +got):\n%s", diff)
+			t.Errorf("pinned (-want +got):\n%s", diff)
 		}
 	}
-	for range 2 { // nothing held is nothing to release
+	for range 2 { // a second Unpin is no error
 		if err := c.Pins.Unpin(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(p.units) > 0 {
-		t.Errorf("left are %v", p.units)
+		t.Errorf("remaining units %v", p.units)
 	}
 }

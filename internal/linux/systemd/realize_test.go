@@ -2,7 +2,7 @@ package systemd
 
 import "testing"
 
-func TestRealize_StartsSliceAndStopsIt(t *testing.T) {
+func TestRealize(t *testing.T) {
 	for slice, want := range map[string]string{
 		"dcm.slice":        "dcm-:realize.slice",
 		"dcm-beta:1.slice": "dcm-beta:1-:realize.slice",
@@ -17,7 +17,7 @@ func TestRealize_StartsSliceAndStopsIt(t *testing.T) {
 		_, left := p.units[want]
 		p.mu.Unlock()
 		if !made || left {
-			t.Errorf("%s: %s was started: %t, and is left: %t", slice, want, made, left)
+			t.Errorf("%s: %s started: %t, remains: %t", slice, want, made, left)
 		}
 	}
 }

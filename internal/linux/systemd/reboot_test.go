@@ -7,7 +7,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-func TestRebootTellsARefusalFromDoubt(t *testing.T) {
+func TestReboot_Errors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer  func(*dbus.Conn) *dbus.Error
 		ok, not bool

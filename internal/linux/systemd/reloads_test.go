@@ -2,7 +2,7 @@ package systemd
 
 import "testing"
 
-func TestReloads_WakesForReloadsAlone(t *testing.T) {
+func TestReloads(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "active/running", "0a")
 	c, ctx := p.dial()
@@ -12,13 +12,13 @@ func TestReloads_WakesForReloadsAlone(t *testing.T) {
 	}
 	defer stop()
 	p.signal("a.service", "active/exited", "0a")
-	// The answer comes after the signal, in which order the bus keeps them.
+	// The bus delivers the reply after the signal.
 	if _, err := c.Units.List(ctx, []string{"a.service"}, All); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case <-reloaded:
-		t.Error("a change of a unit woke")
+		t.Error("signal for a change of a unit")
 	default:
 	}
 	for _, e := range []struct {
@@ -32,7 +32,7 @@ func TestReloads_WakesForReloadsAlone(t *testing.T) {
 		select {
 		case <-reloaded:
 		case <-ctx.Done():
-			t.Fatalf("%s did not wake", e.name)
+			t.Fatalf("no signal for %s", e.name)
 		}
 	}
 }

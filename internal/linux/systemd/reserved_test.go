@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestDropinsOfReservations(t *testing.T) {
+func TestDropins_Reservations(t *testing.T) {
 	const (
 		client = "[Unit]|After=dcm-apply.service|PartOf=dcm-apply.service"
 		behind = "|After=dcm-reserve.service dcm-guard.service"

@@ -11,7 +11,7 @@ import (
 
 const oneshot = "dcm-apply.service"
 
-func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
+func TestRestart(t *testing.T) {
 	lose := dbus.NewError("org.freedesktop.DBus.Error.NoReply", nil)
 	for _, tt := range []struct {
 		name     string
@@ -49,7 +49,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "failed", Sub: "failed", Invocation: "02"}, restarts: 1},
-		{name: "a failed run ends although Restart= will try another", before: "active/exited",
+		{name: "failed run with Restart=", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.signal(oneshot, "activating/auto-restart", "02")
 				p.removed(oneshot, "failed")
@@ -70,7 +70,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
-		{name: "somebody else's run counts", before: "active/exited",
+		{name: "run requested by another program", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.removed(oneshot, "canceled")
 				p.signal(oneshot, "active/exited", "03")
@@ -85,7 +85,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			},
 			want: Unit{Active: "inactive", Sub: "dead", Invocation: "01"},
 			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
-		{name: "canceled, and why comes later", before: "active/exited",
+		{name: "canceled, the signal is late", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.afterList(func(n int, _ []string) {
 					switch n {
@@ -100,7 +100,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "01"},
 			err:  "the restart of dcm-apply.service was canceled before it ran", restarts: 1},
-		{name: "canceled, and a reexec swallows why", before: "active/exited",
+		{name: "canceled, a reexec loses the signal", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.afterList(func(n int, _ []string) {
 					if n == 2 {
@@ -151,7 +151,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 			},
 			want: Unit{Active: "inactive", Sub: "dead", Invocation: "01"},
 			err:  "cannot restart dcm-apply.service: units of the transaction wait for each other", restarts: 1},
-		{name: "refused otherwise", before: "active/exited",
+		{name: "another error", before: "active/exited",
 			script: func(*pid1, int) *dbus.Error {
 				return dbus.NewError("org.freedesktop.systemd1.ShuttingDown", []any{"The system is shutting down."})
 			},
@@ -168,7 +168,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
-		{name: "reexec swallows the answer and the run", before: "active/exited",
+		{name: "reexec loses the reply and the run", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.vanish()
 				p.set(oneshot, "failed/failed", "02")
@@ -176,7 +176,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "failed", Sub: "failed", Invocation: "02"}, restarts: 1},
-		{name: "reexec swallows the answer, the run goes on", before: "active/exited",
+		{name: "reexec loses the reply, the run continues", before: "active/exited",
 			script: func(p *pid1, _ int) *dbus.Error {
 				p.vanish()
 				p.set(oneshot, "deactivating/stop*", "01") // not yet the next invocation
@@ -189,7 +189,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 1},
-		{name: "reexec swallows the question", before: "active/exited",
+		{name: "reexec loses the call", before: "active/exited",
 			script: func(p *pid1, call int) *dbus.Error {
 				if call == 1 {
 					return lose
@@ -199,7 +199,7 @@ func TestRestartWaitsForTheRunAndReturnsItsState(t *testing.T) {
 				return nil
 			},
 			want: Unit{Active: "active", Sub: "exited", Invocation: "02"}, restarts: 2},
-		{name: "every question is swallowed", before: "active/exited",
+		{name: "every call is lost", before: "active/exited",
 			script: func(*pid1, int) *dbus.Error { return lose },
 			want:   Unit{Active: "active", Sub: "exited", Invocation: "01"},
 			err:    "cannot restart dcm-apply.service: org.freedesktop.DBus.Error.NoReply", restarts: 3},
@@ -234,7 +234,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-func TestRestartEndsWithItsContext(t *testing.T) {
+func TestRestart_ContextEnds(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	ctx, cancel := context.WithCancel(ctx)
@@ -249,7 +249,7 @@ func TestRestartEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestRestartErrorsCanBeToldApart(t *testing.T) {
+func TestRestart_Errors(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	p.set(oneshot, "inactive/dead", "01")
@@ -270,9 +270,8 @@ func TestRestartErrorsCanBeToldApart(t *testing.T) {
 	}
 }
 
-// PID 1 tells of each step that a unit takes, and is in the middle of it then: it is asked
-// when the unit may have come to rest, and not before.
-func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
+// PID 1 signals each step of a unit. Restart reads the state only when the unit may have settled.
+func TestRestart_IgnoresTransitionalSignals(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	p.set(oneshot, "active/exited", "01")
@@ -307,14 +306,14 @@ func TestAUnitOnItsWayIsNotAskedFor(t *testing.T) {
 	if _, err := c.Jobs.Restart(ctx, oneshot); err != nil {
 		t.Fatal(err)
 	}
-	// Before, for a signal that says nothing, and for the two of the end.
+	// Before the restart, after a signal without a state, and after the two final signals.
 	if n := p.count(&p.lists); n > 4 {
-		t.Errorf("it was asked %d times", n)
+		t.Errorf("%d calls", n)
 	}
 }
 
-// PID 1 has queued the job and stops the clients.
-func TestWhatWasJustAskedForIsNotLookedAfter(t *testing.T) {
+// PID 1 has queued the job and is stopping the clients.
+func TestRestart_NoCallBeforeSignal(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	p.set(oneshot, "active/exited", "01")
@@ -327,6 +326,6 @@ func TestWhatWasJustAskedForIsNotLookedAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := p.count(&p.lists); n != 2 {
-		t.Errorf("it was asked %d times, want once before and once at the end", n)
+		t.Errorf("%d calls, want one before and one at the end", n)
 	}
 }

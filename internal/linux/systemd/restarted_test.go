@@ -26,7 +26,7 @@ func (f *few) Dependents(_ context.Context, names []string) ([]string, error) {
 	return []string{"needs.service", "bound-and-masked.service"}, nil
 }
 
-func TestARestartBouncesWhatSystemdCanStartAgain(t *testing.T) {
+func TestRestartedUnits(t *testing.T) {
 	unit := func(name, id, load, active string) Unit { return Unit{Name: name, ID: id, Load: load, Active: active} }
 	f := &few{units: map[string]Unit{
 		"needs.service":            unit("needs.service", "needs.service", "loaded", "active"),

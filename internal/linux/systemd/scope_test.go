@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What is heard while PID 1 answers may be news that the answer has not.
-func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
+// A signal during a call may be newer than the reply.
+func TestStartDone_EndsDuringRead(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
 	e := c.transport.signals.add()
 	e.markGap()
-	p.mu.Lock() // PID 1 runs by now, and calls it with the lock held
+	p.mu.Lock() // PID 1 calls it with the lock held
 	p.amid = func(n int) {
 		if n > 1 {
 			return
@@ -36,7 +36,7 @@ func TestAScopeIsUpWhoseStartEndsUnderTheLook(t *testing.T) {
 	}
 }
 
-func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
+func TestStartDone_ProcessExited(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	e := c.transport.signals.add()
@@ -46,8 +46,8 @@ func TestAScopeIsNotUpWhoseProcessHasEnded(t *testing.T) {
 	}
 }
 
-// PID 1 has enough to do while it starts something.
-func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
+// During the start there are no calls before a signal.
+func TestStartDone_NoCallBeforeSignal(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
 	c, ctx := p.dial()
@@ -58,7 +58,7 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p.mu.Unlock()
 	up := make(chan error, 1)
 	go func() { up <- e.awaitJob(ctx, "/job/1", c.Transients.startDone(ctx, "a.scope")) }()
-	for range 3 { // other steps of the unit's: with the third the first is behind it
+	for range 3 { // further signals of the unit; after the third, the first is handled
 		select {
 		case e.wake <- struct{}{}:
 		case err := <-up:
@@ -74,13 +74,13 @@ func TestNobodyAsksBeforeThereIsNews(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil || asked != 1 {
-		t.Errorf("it was asked %d times, %v", asked, err)
+		t.Errorf("%d calls, %v", asked, err)
 	}
 }
 
-// A container engine makes the nodes in the container anew (mknod), in a lease as in a
-// service with a reservation.
-func TestWhoHasAPartitionMayMakeItsNode(t *testing.T) {
+// A container engine creates the device nodes again in the container (mknod), in leases and in
+// services with a reservation.
+func TestScope_DevicePermissions(t *testing.T) {
 	for _, p := range (Scope{Name: "a.scope", Allow: []string{"/dev/kfd", "/dev/dri/renderD129"}}).properties() {
 		if p.Name != "DeviceAllow" {
 			continue
@@ -99,9 +99,9 @@ func TestWhoHasAPartitionMayMakeItsNode(t *testing.T) {
 	}
 }
 
-// What is passed with it is tested in package peer: the library of this stand-in cannot
-// take it.
-func TestScope_IsOfThePIDFDWhereThereIsOne(t *testing.T) {
+// Package dbusconn tests the passing of the descriptor: the library of this stand-in does not support
+// it.
+func TestScope_PIDFD(t *testing.T) {
 	for _, tt := range []struct {
 		scope Scope
 		want  map[string]any
@@ -121,7 +121,7 @@ func TestScope_IsOfThePIDFDWhereThereIsOne(t *testing.T) {
 	}
 }
 
-func TestPIDFDs_AreTakenFromVersion254On(t *testing.T) {
+func TestPIDFDs_Version(t *testing.T) {
 	for version, want := range map[string]bool{"252.39-1~deb12u1": false, "254": true, "257.9-1~deb13u1": true} {
 		p := startPID1(t)
 		p.mu.Lock()
@@ -134,7 +134,7 @@ func TestPIDFDs_AreTakenFromVersion254On(t *testing.T) {
 	}
 }
 
-func TestServiceOf_FindsTheMainProcess(t *testing.T) {
+func TestServiceOf(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "active/running", "")
 	p.set("b.service", "active/running", "")
@@ -148,7 +148,7 @@ func TestServiceOf_FindsTheMainProcess(t *testing.T) {
 	}
 }
 
-func TestTerms_AreThoseOfScopesThatAreUp(t *testing.T) {
+func TestTerms(t *testing.T) {
 	p := startPID1(t)
 	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	for name, limit := range map[string]uint64{"limited.scope": uint64(2 * time.Hour / time.Microsecond), "lasting.scope": math.MaxUint64} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestACommandIsRunBesideWhoeverAsks(t *testing.T) {
+func TestStartService(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	s := Service{Name: "one.service", Description: "One", Command: []string{"/bin/echo", "costs $HOME"}, Environment: []string{"A=b"}}
@@ -20,11 +20,11 @@ func TestACommandIsRunBesideWhoeverAsks(t *testing.T) {
 		t.Errorf("the unit has %s, want %s", got, want)
 	}
 	if err := c.Transients.StartService(ctx, s); err == nil || !strings.HasPrefix(err.Error(), "cannot start one.service: ") {
-		t.Errorf("a second one of the name: %v", err)
+		t.Errorf("second unit with that name: %v", err)
 	}
 }
 
-func TestOnlyAServiceThatIsUpIsReloaded(t *testing.T) {
+func TestReload_ActiveServicesOnly(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()
 	for state, want := range map[string]int{"inactive/dead": 0, "activating/start": 0, "active/running": 1} {

@@ -6,11 +6,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTenants_ReadsNoListThatIsKnown(t *testing.T) {
+func TestUnitsInSlice_KnownLists(t *testing.T) {
 	p := startPID1(t)
 	p.set("dcm.slice", "active/active", "")
 	p.property("dcm.slice", "SliceOf", []string{"a.scope", "b.scope", "over.scope"})
-	p.set("a.scope", "active/running", "") // a fake without DeviceAllow: a read fails
+	p.set("a.scope", "active/running", "") // without DeviceAllow, so that a read fails
 	p.set("b.scope", "active/running", "")
 	p.property("b.scope", "DeviceAllow", []permission{{"/dev/dri/renderD129", "rwm"}})
 	p.set("over.scope", "inactive/dead", "")
@@ -22,6 +22,6 @@ func TestTenants_ReadsNoListThatIsKnown(t *testing.T) {
 		t.Errorf("tenants (-want +got), %v:\n%s", err, diff)
 	}
 	if _, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", nil); err == nil {
-		t.Error("a list that is not known is not read")
+		t.Error("an unknown list is not read")
 	}
 }

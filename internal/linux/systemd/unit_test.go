@@ -17,7 +17,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
+func TestList(t *testing.T) {
 	p := startPID1(t)
 	p.set("gpuagent.service", "active/running", "0102")
 	p.property("gpuagent.service", "MainPID", uint32(42))
@@ -79,8 +79,8 @@ func TestUnitsReadsServicesTemplatesAndMissingUnits(t *testing.T) {
 	}
 }
 
-// Each start of the daemon looks at all clients. What that takes of PID 1 is exact.
-func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
+// Each start of the daemon reads all clients: the number of calls is exact.
+func TestList_NumberOfCalls(t *testing.T) {
 	p := startPID1(t)
 	var names []string
 	for i := range 50 {
@@ -92,7 +92,7 @@ func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lists, gets, hearers := p.count(&p.lists), p.count(&p.gets), p.count(&p.hearers); lists != 1 || gets > 0 || hearers > 0 || len(c.transport.signals.rules()) > 0 {
-		t.Errorf("PID 1 was asked for %d lists and %d properties, and %d times for its signals, with %d rules; want one list", lists, gets, hearers, len(c.transport.signals.rules()))
+		t.Errorf("%d lists, %d properties, %d calls of Subscribe and %d rules; want one list only", lists, gets, hearers, len(c.transport.signals.rules()))
 	}
 	for range 2 {
 		if _, err := c.Units.Settle(ctx, names); err != nil {
@@ -100,11 +100,11 @@ func TestALookAtActiveUnitsIsOneCall(t *testing.T) {
 		}
 	}
 	if hearers := p.count(&p.hearers); hearers != 1 {
-		t.Errorf("PID 1 was asked %d times for its signals by who waits, want once", hearers)
+		t.Errorf("%d calls of Subscribe, want one", hearers)
 	}
 }
 
-// called has PID 1 call units as they were asked for, where nothing else is said.
+// called sets the ID of units to their name, unless they have one.
 func called(units []Unit) []Unit {
 	for i, u := range units {
 		if u.ID == "" {
@@ -134,7 +134,7 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
+func TestDependents_ActiveUnitsOnly(t *testing.T) {
 	p := startPID1(t)
 	for name, u := range map[string]struct {
 		state string
@@ -144,12 +144,12 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 		"exporter.service": {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
 		"other.service":    {"active/running", nil},
 		"web.service":      {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
-		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"told.target"}}},
+		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"propagated.target"}}},
 		"side.service":     {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
 		"off.service":      {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
 		"late.service":     {"reloading/reload", nil},
 		"going.service":    {"deactivating/stop", map[string]any{"RequiredBy": []string{"unreached.service"}}},
-		"told.target":      {"active/active", nil},
+		"propagated.target":      {"active/active", nil},
 
 		"unreached.service": {"active/running", nil},
 		unitname.Apply:      {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
@@ -169,13 +169,13 @@ func TestDependentsFollowsActiveUnitsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"bench.service", "late.service", "proxy.service", "reserved.service", "side.service", "told.target", "v1.socket", "web.service"}
+	want := []string{"bench.service", "late.service", "proxy.service", "reserved.service", "side.service", "propagated.target", "v1.socket", "web.service"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dependents (-want +got):\n%s", diff)
 	}
 }
 
-func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
+func TestSettle(t *testing.T) {
 	p := startPID1(t)
 	names := []string{"a.service", "b.service", "c.service", "none.service", "v@.service"}
 	p.set("a.service", "inactive/dead*", "")
@@ -234,8 +234,8 @@ func TestSettleWaitsForJobsAndTransitions(t *testing.T) {
 	}
 }
 
-// A service whose process was killed is "active" until PID 1 has noticed.
-func TestSettle_UnitMovesBeforeItIsRead(t *testing.T) {
+// A service whose process was killed is "active" until PID 1 has reaped it.
+func TestSettle_ChangeBeforeRead(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "active/running", "")
 	c, ctx := p.dial()
@@ -253,7 +253,7 @@ func TestSettle_UnitMovesBeforeItIsRead(t *testing.T) {
 	}
 }
 
-func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
+func TestSettle_ContextEnds(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/auto-restart", "")
 	c, ctx := p.dial()
@@ -275,7 +275,7 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 			t.Errorf("%s: units (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	// The rule that the first one could not give to the bus was not forgotten.
+	// The rule that the first call could not add to the bus is added later.
 	p.signal("a.service", "activating/start", "")
 	done := make(chan error, 1)
 	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
@@ -284,11 +284,11 @@ func TestSettleTellsHowTheUnitsAreWhenItsContextEnds(t *testing.T) {
 		t.Error(err)
 	}
 	if n := len(c.transport.signals.rules()); n != 3 {
-		t.Errorf("the bus was told %d rules after three calls, want 3", n)
+		t.Errorf("%d rules after three calls, want 3", n)
 	}
 }
 
-func TestSettleSurvivesAReexec(t *testing.T) {
+func TestSettle_Reexec(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/start*", "")
 	c, ctx := p.dial()
@@ -302,7 +302,7 @@ func TestSettleSurvivesAReexec(t *testing.T) {
 	}
 }
 
-func TestManagerCalls(t *testing.T) {
+func TestResetFailedAndReload(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
@@ -323,10 +323,10 @@ func TestManagerCalls(t *testing.T) {
 	}
 }
 
-func TestCallsOutliveTheBus(t *testing.T) {
+func TestTransport_BrokenSession(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "active/running", "")
-	private := startPID1(t) // stands for the socket of PID 1's own
+	private := startPID1(t) // stands in for the private socket
 	private.set("a.service", "failed/failed", "")
 	c, ctx := p.dial()
 	c.transport.endpoints[0].address = private.address
@@ -341,7 +341,7 @@ func TestCallsOutliveTheBus(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
+func TestSubscribe_SwitchesToTheBus(t *testing.T) {
 	private, bus := startPID1(t), startPID1(t)
 	private.set("a.service", "active/running", "")
 	bus.set("a.service", "failed/failed", "")
@@ -353,7 +353,7 @@ func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
 	for _, w := range []struct{ bus, now, then string }{
 		{bus.address, "active", "failed"},
 		{"unix:path=/nonexistent/bus", "active", "active"},
-		{"unix:path=" + mute.Addr().String(), "active", "active"}, // it hangs
+		{"unix:path=" + mute.Addr().String(), "active", "active"}, // never replies
 	} {
 		direct := byPrivate(private.address)
 		direct.connect = func(ctx context.Context, address string, h *dispatcher) (*session, error) {
@@ -381,7 +381,7 @@ func TestWhoWaitsDoesSoByTheBus(t *testing.T) {
 	}
 }
 
-func TestCallsEndWithTheConnection(t *testing.T) {
+func TestClose_EndsCalls(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "activating/start*", "")
 	c, ctx := p.dial()
@@ -393,7 +393,7 @@ func TestCallsEndWithTheConnection(t *testing.T) {
 	}
 }
 
-func TestABrokenConnectionWakesWhoeverWaits(t *testing.T) {
+func TestDispatcher_BrokenConnection(t *testing.T) {
 	h := newDispatcher()
 	sub := h.add()
 	if _, certain := sub.result("/job/1"); !certain {
@@ -406,7 +406,7 @@ func TestABrokenConnectionWakesWhoeverWaits(t *testing.T) {
 	}
 }
 
-func TestDialTellsWhyNeitherSocketAnswers(t *testing.T) {
+func TestDial_NoSocketAnswers(t *testing.T) {
 	bus := startBus(t)
 	_, err := DialAt(t.Context(), bus, "unix:path=/nonexistent/private")
 	want := fmt.Sprintf("cannot connect to systemd: %s: systemd is not on the bus; unix:path=/nonexistent/private: dial unix /nonexistent/private: connect: no such file or directory", bus)
@@ -415,7 +415,7 @@ func TestDialTellsWhyNeitherSocketAnswers(t *testing.T) {
 	}
 }
 
-func TestDialEndsWithItsContext(t *testing.T) {
+func TestDial_ContextEnds(t *testing.T) {
 	conn, getenv := manager(t) // a socket that never answers
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -425,7 +425,7 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestUnitPathIsEscapedAsSystemdDoes(t *testing.T) {
+func TestUnitPath(t *testing.T) {
 	for name, want := range map[string]dbus.ObjectPath{
 		"dcm-apply.service":     "/org/freedesktop/systemd1/unit/dcm_2dapply_2eservice",
 		`0a\x2db@1:é.service`:   "/org/freedesktop/systemd1/unit/_30a_5cx2db_401_3a_c3_a9_2eservice",
@@ -437,7 +437,7 @@ func TestUnitPathIsEscapedAsSystemdDoes(t *testing.T) {
 	}
 }
 
-func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
+func TestEnabled(t *testing.T) {
 	p := startPID1(t)
 	p.set("dcm.service", "active/running", "")
 	p.property("dcm.service", "UnitFileState", "disabled")
@@ -447,7 +447,7 @@ func TestEnabledTellsWhetherAUnitIsStartedAtBoot(t *testing.T) {
 	}
 }
 
-func TestChangedWaitsForAnotherState(t *testing.T) {
+func TestChanged(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.service", "failed/failed", "")
 	p.set("b.service", "inactive/dead", "")
@@ -465,11 +465,11 @@ func TestChangedWaitsForAnotherState(t *testing.T) {
 	stopped, stop := context.WithCancel(ctx)
 	stop()
 	if err := c.Units.Changed(stopped, map[string]string{"a.service": "failed"}); err == nil {
-		t.Error("no error when it is told to stop")
+		t.Error("no error after the end of ctx")
 	}
 }
 
-func TestTriggersAreThoseThatAreUp(t *testing.T) {
+func TestTriggers_ActiveOnly(t *testing.T) {
 	p := startPID1(t)
 	for name, state := range map[string]string{"a.socket": "active/listening", "a.timer": "active/waiting", "b.path": "inactive/dead", "a.service": "inactive/dead", "b.service": "active/running", "c.service": "active/running"} {
 		p.set(name, state, "")

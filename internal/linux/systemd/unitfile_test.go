@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOwnSliceOfAUnit(t *testing.T) {
+func TestOwnSlice(t *testing.T) {
 	const own, none = "[Service]\nExecStart=x\nSlice=ml.slice\n", "[Service]\nExecStart=x\n"
 	for _, c := range []struct {
 		name  string
@@ -88,7 +88,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-func TestTheStrongestOfAUnitsFilesSaysWhetherItIsMasked(t *testing.T) {
+func TestInstalled_Precedence(t *testing.T) {
 	for name, c := range map[string]struct {
 		files         map[string]string // where links lead, "" for a file
 		there, masked bool

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernel is a network namespace of the test's own, with a socket to have the
-// kernel send device events there, as uevent_net_rcv_skb lets root do.
+// kernel is a network namespace of the test, with a socket by which root makes the kernel send
+// device events (uevent_net_rcv_skb).
 type kernel struct {
 	t  *testing.T
 	fd int
@@ -74,7 +74,7 @@ func devices(t *testing.T, in Interest, quiet time.Duration) <-chan struct{} {
 	return ch
 }
 
-func TestWhatTheKernelTellsOfADeviceSignals(t *testing.T) {
+func TestDevices_KernelEvents(t *testing.T) {
 	k := newKernel(t)
 	ch := devices(t, Interest{}, time.Millisecond)
 	for _, action := range []string{"add", "remove", "bind", "unbind", "change", "move"} {
@@ -84,7 +84,7 @@ func TestWhatTheKernelTellsOfADeviceSignals(t *testing.T) {
 }
 
 // Each of the messages reaches the socket before the last, which alone signals.
-func TestOtherMessagesDoNotSignal(t *testing.T) {
+func TestDevices_OtherMessages(t *testing.T) {
 	k := newKernel(t)
 	seen := make(chan Uevent, 100)
 	ch := devices(t, Interest{About: func(u Uevent) bool { seen <- u; return u.Action == "bind" }}, time.Millisecond)
@@ -96,12 +96,12 @@ func TestOtherMessagesDoNotSignal(t *testing.T) {
 	k.tell("bind", "/devices/pci0000:00/0000:05:00.0", "pci")
 	wait(t, ch)
 	if first, second := <-seen, <-seen; first.Subsystem != "nvme" || second.Action != "bind" || len(seen) > 0 {
-		t.Errorf("told of %+v, %+v and %d more, want the nvme and the bind alone", first, second, len(seen))
+		t.Errorf("events %+v, %+v and %d more, want only the nvme and the bind", first, second, len(seen))
 	}
 }
 
-// Messages of a process to the socket's own port arrive, and are not believed.
-func TestOnlyTheKernelIsBelieved(t *testing.T) {
+// Messages of a process to the socket's own port arrive, and are ignored.
+func TestDevices_OtherSenders(t *testing.T) {
 	k := newKernel(t)
 	seen := make(chan Uevent, 100)
 	ch := devices(t, Interest{About: func(u Uevent) bool { seen <- u; return true }}, time.Millisecond)
@@ -116,11 +116,11 @@ func TestOnlyTheKernelIsBelieved(t *testing.T) {
 	k.tell("bind", "/devices/pci0000:00/0000:05:00.0", "pci")
 	wait(t, ch)
 	if u := <-seen; u.Path != "/devices/pci0000:00/0000:05:00.0" {
-		t.Errorf("believed %+v", u)
+		t.Errorf("accepted %+v", u)
 	}
 }
 
-func TestAnOverflowSignals(t *testing.T) {
+func TestDevices_Overflow(t *testing.T) {
 	k := newKernel(t)
 	held := make(chan struct{})
 	ch := devices(t, Interest{About: func(Uevent) bool { <-held; return false }}, time.Millisecond)
@@ -131,7 +131,7 @@ func TestAnOverflowSignals(t *testing.T) {
 	wait(t, ch)
 }
 
-func TestAWriteSignalsAlsoToAFileThatIsNew(t *testing.T) {
+func TestDevices_WritesToNewFiles(t *testing.T) {
 	k := newKernel(t)
 	file := filepath.Join(t.TempDir(), "current_compute_partition")
 	write := func() {
@@ -158,8 +158,8 @@ func TestAWriteSignalsAlsoToAFileThatIsNew(t *testing.T) {
 	}
 }
 
-// The clock is the bubble's own, which goes on when everybody waits: no load matters.
-func TestAStormIsOneSignalAndDoesNotPutItOffForEver(t *testing.T) {
+// The bubble's clock advances only while all goroutines wait, so load has no effect.
+func TestDevices_Coalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed, signalled := make(chan struct{}), make(chan time.Duration, 100)
 		began := time.Now()
@@ -170,7 +170,7 @@ func TestAStormIsOneSignalAndDoesNotPutItOffForEver(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		if n := len(signalled); n != 2 {
-			t.Fatalf("%d signals for a storm of 0.8 s, want 2", n)
+			t.Fatalf("%d signals for continuous events of 0.8 s, want 2", n)
 		}
 		if d := <-signalled; d < 500*time.Millisecond || d > 510*time.Millisecond {
 			t.Errorf("the first signal came after %s, want it after 10 times the quiet time", d)
@@ -178,7 +178,7 @@ func TestAStormIsOneSignalAndDoesNotPutItOffForEver(t *testing.T) {
 	})
 }
 
-func TestDevicesEndsWithItsContext(t *testing.T) {
+func TestDevices_ContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ch, err := new(Set).Devices(ctx, Interest{About: func(Uevent) bool { return true }, Files: func() []string { return nil }}, time.Millisecond, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -189,7 +189,7 @@ func TestDevicesEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNoLongerListedIsNotWatched(t *testing.T) {
+func TestDevices_FileNoLongerListed(t *testing.T) {
 	w := new(writes)
 	if err := w.open(); err != nil {
 		t.Fatal(err)
@@ -208,14 +208,14 @@ func TestAFileThatIsNoLongerListedIsNotWatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	buf := make([]byte, 4096)
-	n, err := w.file.Read(buf) // at least that the watch was removed
+	n, err := w.file.Read(buf) // at least IN_IGNORED for the removed watch
 	if err != nil || written(buf[:n]) {
-		t.Errorf("a write was seen: %v, % x", err, buf[:n])
+		t.Errorf("unexpected event: %v, % x", err, buf[:n])
 	}
 }
 
-// In a container without the kernel's events a driver may be loaded unseen.
-func TestRearm_WatchesFilesThatCameWithoutAnEvent(t *testing.T) {
+// In a container without the kernel's events, a driver may be loaded without a signal.
+func TestRearm_NewFiles(t *testing.T) {
 	newKernel(t)
 	s := new(Set)
 	file := filepath.Join(t.TempDir(), "current_compute_partition")

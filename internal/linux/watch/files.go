@@ -123,7 +123,7 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 			changed = t.event(ev)
 		case err := <-t.watcher.Errors:
 			// Probably the kernel's queue has overflowed (IN_Q_OVERFLOW). Events may be lost.
-			t.log.Warn("lost track of file changes, looking anew", "err", err)
+			t.log.Warn("file changes were lost, reading the directories again", "err", err)
 			t.again()
 			changed = true
 		case <-timer.C:

@@ -29,8 +29,7 @@ func wait(t *testing.T, ch <-chan struct{}) (open bool) {
 	}
 }
 
-// files starts Files for the time of the test and waits for its end after it, so
-// that the next test finds no goroutine of this one.
+// files starts Files for the test, and waits for its end, so that no goroutine remains.
 func files(t *testing.T, dir string, quiet time.Duration) <-chan struct{} {
 	t.Helper()
 	ch, err := Files(t.Context(), []string{dir}, quiet, slog.New(slog.DiscardHandler))
@@ -44,7 +43,7 @@ func files(t *testing.T, dir string, quiet time.Duration) <-chan struct{} {
 	return ch
 }
 
-func TestFilesSignalsEachQuietedChange(t *testing.T) {
+func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
 	ch := files(t, dir, time.Millisecond)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -59,10 +58,10 @@ func TestFilesSignalsEachQuietedChange(t *testing.T) {
 	}
 }
 
-func TestFilesCoalescesABurst(t *testing.T) {
+func TestFiles_Burst(t *testing.T) {
 	dir := t.TempDir()
 	ch := files(t, dir, 200*time.Millisecond)
-	// A machine that stops in the middle of a burst makes two of it.
+	// If the machine pauses during a burst, there are two signals.
 	for range 5 {
 		for i := range 1000 {
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i%10)), nil, 0o644); err != nil {
@@ -79,7 +78,7 @@ func TestFilesCoalescesABurst(t *testing.T) {
 	t.Error("one burst gave a second signal, five times in a row")
 }
 
-func TestFilesSignalsUnderAConstantStreamOfEdits(t *testing.T) {
+func TestFiles_ContinuousChanges(t *testing.T) {
 	dir := t.TempDir()
 	ch := files(t, dir, 50*time.Millisecond)
 	end := testdeadline.After(10 * time.Second)
@@ -97,7 +96,7 @@ func TestFilesSignalsUnderAConstantStreamOfEdits(t *testing.T) {
 	}
 }
 
-func TestFilesLooksAnewWhenEventsWereLost(t *testing.T) {
+func TestFiles_LostEvents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dcm.toml.d")
 	tr, err := newTracker([]string{dir}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -122,7 +121,7 @@ func TestFilesLooksAnewWhenEventsWereLost(t *testing.T) {
 	wait(t, done)
 }
 
-func TestFilesEndsWithItsContext(t *testing.T) {
+func TestFiles_ContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ch, err := Files(ctx, []string{t.TempDir()}, time.Hour, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -146,7 +145,7 @@ func TestFilesEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestDebounceWithABound(t *testing.T) {
+func TestDebounce_Bound(t *testing.T) {
 	d, start := debounce{quiet: time.Second, bound: 3 * time.Second}, time.Now()
 	var got []time.Duration
 	for _, after := range []time.Duration{0, 1, 2, 3} {

@@ -15,7 +15,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// exhaustible is a kernel whose inotify instances may be used up.
+// exhaustible is a kernel that may have no inotify instances left.
 type exhaustible struct{ none atomic.Bool }
 
 func (e *exhaustible) limit() error {
@@ -40,7 +40,7 @@ func TestPoll_FilesWithoutAnInstance(t *testing.T) {
 		}
 	})
 	if why := s.Polling(); why == nil || !strings.Contains(why.Error(), "fs.inotify.max_user_instances") {
-		t.Errorf("it polls because of %v, which does not name the sysctl", why)
+		t.Errorf("polls because of %v, want the name of the sysctl", why)
 	}
 	for _, change := range []func() error{
 		func() error { return os.WriteFile(file, []byte("a"), 0o644) },
@@ -66,7 +66,7 @@ func TestPoll_FilesWithoutAnInstance(t *testing.T) {
 	wait(t, ch)
 }
 
-func TestPoll_NothingChangedIsNoSignal(t *testing.T) {
+func TestPoll_Unchanged(t *testing.T) {
 	polls := make(chan struct{}, 100)
 	s := &Set{Poll: true, every: time.Millisecond, limit: func() error { offer(polls); return unix.EMFILE }}
 	ch, err := s.Files(t.Context(), []string{t.TempDir()}, time.Millisecond, slog.New(slog.DiscardHandler))
@@ -102,7 +102,7 @@ func TestPoll_WritesWithoutAnInstance(t *testing.T) {
 		}
 	})
 	wait(t, ch)
-	wait(t, ch) // each poll is a signal: sysfs shows no times of writes
+	wait(t, ch) // each poll signals, because sysfs has no time of the last write
 	e.none.Store(false)
 	for deadline := testdeadline.After(10 * time.Second); s.Polling() != nil; {
 		select {
@@ -111,7 +111,7 @@ func TestPoll_WritesWithoutAnInstance(t *testing.T) {
 			t.Fatal("it does not switch to inotify")
 		}
 	}
-	for range 3 { // of the signals only two can be that of the last poll and that of the switch
+	for range 3 { // at most two signals are of the last poll and of the switch
 		if err := os.WriteFile(file, []byte("CPX\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -119,8 +119,8 @@ func TestPoll_WritesWithoutAnInstance(t *testing.T) {
 	}
 }
 
-// A set that does not poll, as one of a command's, returns the kernel's limit by its name.
-func TestPoll_OtherwiseTheLimitIsAnError(t *testing.T) {
+// A set without polling, as a command has, returns an error with the name of the kernel's limit.
+func TestPoll_Off(t *testing.T) {
 	limits := map[error]string{unix.EMFILE: "fs.inotify.max_user_instances", unix.ENOSPC: "fs.inotify.max_user_watches"}
 	for errno, sysctl := range limits {
 		s := &Set{limit: func() error { return errno }}

@@ -17,7 +17,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// tree is a directory under test and a tracker, which is fed by hand.
+// tree is a directory under test, and a tracker whose events the test passes on.
 type tree struct {
 	*testing.T
 	dir     string
@@ -54,7 +54,7 @@ func (f *tree) path(rel string) string {
 	return filepath.Join(f.dir, rel)
 }
 
-// do is one operation on the tree, as a line of a table.
+// do executes one operation of a table.
 func (f *tree) do(op []string) {
 	f.Helper()
 	var err error
@@ -85,8 +85,7 @@ func (f *tree) do(op []string) {
 	}
 }
 
-// changed feeds the tracker everything that happened until now, which ends with
-// a mark, and returns whether anything of it was a change.
+// changed passes the tracker all events until a mark, and reports whether one was a change.
 func (f *tree) changed() bool {
 	f.Helper()
 	f.marks++
@@ -136,13 +135,13 @@ func TestTracker(t *testing.T) {
 			[][]string{{"mkdir", "p/d"}, {yes}, {"write", "p/d/a"}, {yes}}},
 		{"a directory appears three levels deep", nil, []string{"p/q/d"},
 			[][]string{{"mkdir", "p"}, {no}, {"mkdir", "p/q"}, {no}, {"write", "p/q/x"}, {no}, {"mkdir", "p/q/d"}, {yes}, {"write", "p/q/d/a"}, {yes}}},
-		{"a tree appears at once", [][]string{{"mkdir", "x/q/d"}}, []string{"p/q/d"},
+		{"a tree appears by a rename", [][]string{{"mkdir", "x/q/d"}}, []string{"p/q/d"},
 			[][]string{{"move", "x", "p"}, {yes}, {"write", "p/q/d/a"}, {yes}}},
-		{"a directory goes and comes back", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
+		{"a directory is removed and created again", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
 			[][]string{{"remove", "p/d"}, {yes}, {"mkdir", "p/d"}, {yes}, {"write", "p/d/a"}, {yes}}},
-		{"goes and comes back before anyone looks", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
+		{"removed and created between reads", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
 			[][]string{{"remove", "p/d"}, {"mkdir", "p/d"}, {yes}, {"write", "p/d/a"}, {yes}}},
-		{"goes with its parent and comes back", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
+		{"removed with its parent and created again", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
 			[][]string{{"remove", "p"}, {yes}, {"mkdir", "p"}, {no}, {"mkdir", "p/d"}, {yes}, {"write", "p/d/a"}, {yes}}},
 		{"replaced by rename", [][]string{{"mkdir", "p/d"}, {"mkdir", "p/new"}}, []string{"p/d"},
 			[][]string{{"move", "p/d", "p/old"}, {"move", "p/new", "p/d"}, {yes}, {"write", "p/old/a"}, {no}, {"write", "p/d/a"}, {yes}}},
@@ -150,12 +149,12 @@ func TestTracker(t *testing.T) {
 			[][]string{{"move", "p/d", "p/x"}, {"move", "p/x", "p/d"}, {"write", "p/d/a"}, {yes}, {"write", "p/d/a"}, {yes}}},
 		{"its parent is renamed away", [][]string{{"mkdir", "p/d"}}, []string{"p/d"},
 			[][]string{{"move", "p", "x"}, {yes}, {"write", "x/d/a"}, {no}, {"mkdir", "p/d"}, {yes}, {"write", "p/d/a"}, {yes}}},
-		{"two directories trade places", [][]string{{"mkdir", "p/c"}, {"mkdir", "p/d"}}, []string{"p/c", "p/d"},
+		{"two directories are exchanged", [][]string{{"mkdir", "p/c"}, {"mkdir", "p/d"}}, []string{"p/c", "p/d"},
 			[][]string{{"move", "p/c", "p/x"}, {"move", "p/d", "p/c"}, {"move", "p/x", "p/d"}, {yes}, {"write", "p/c/a"}, {yes}, {"write", "p/d/a"}, {yes}}},
 		{"..data is swapped", kubernetes, []string{"d"},
 			[][]string{{"mkdir", "d/..2"}, {"write", "d/..2/a.toml"}, {"swap", "d/..data", "..2"}, {yes},
 				{"remove", "d/..1"}, {yes}, {"write", "d/..2/a.toml"}, {yes}}},
-		{"a directory behind ..data", [][]string{{"mkdir", "v/..1/d"}, {"mkdir", "v/..2/d"}, {"link", "v/..data", "..1"}, {"link", "d", "v/..data/d"}}, []string{"d"},
+		{"a directory below ..data", [][]string{{"mkdir", "v/..1/d"}, {"mkdir", "v/..2/d"}, {"link", "v/..data", "..1"}, {"link", "d", "v/..data/d"}}, []string{"d"},
 			[][]string{{"write", "v/..1/d/a"}, {yes}, {"write", "v/..2/d/a"}, {no}, {"swap", "v/..data", "..2"}, {yes}, {"write", "v/..2/d/a"}, {yes}, {"write", "v/..1/d/a"}, {no}}},
 		{"a link is removed and comes back", [][]string{{"mkdir", "r"}, {"mkdir", "p"}, {"link", "p/d", "../r"}}, []string{"p/d"},
 			[][]string{{"remove", "p/d"}, {yes}, {"write", "r/a"}, {no}, {"link", "p/d", "../r"}, {yes}, {"write", "r/a"}, {yes}}},
@@ -194,39 +193,39 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// A report is written anew with each step of a run.
-func TestOnlyLinksAreLookedFor(t *testing.T) {
+// Each step of a run replaces the report.
+func TestTracker_OtherFiles(t *testing.T) {
 	f := newTree(t, [][]string{{"mkdir", "a"}, {"write", "file"}}, "a")
 	for _, op := range [][]string{{"write", "a/.new"}, {"move", "a/.new", "a/report"}, {"write", "a/.new"}, {"move", "a/.new", "a/report"}, {"chmod", "a/report"}, {"remove", "a/report"}} {
 		before := f.tracker.now
 		if f.do(op); !f.changed() || f.tracker.now != before {
-			t.Errorf("%q is no change, or all was looked at anew", op)
+			t.Errorf("%q: no change, or all directories were read again", op)
 		}
 	}
 	for _, op := range [][]string{{"link", "a/link", "../file"}, {"remove", "a/link"}} {
 		before := f.tracker.now
 		if f.do(op); !f.changed() || f.tracker.now == before {
-			t.Errorf("%q is no change, or nothing was looked at anew", op)
+			t.Errorf("%q: no change, or no directory was read again", op)
 		}
 	}
 }
 
-// A descriptor that still has watches is what the end of a process waits for.
-func TestAtTheEndNothingIsWatchedAndTheDescriptorIsStillOpen(t *testing.T) {
+// The exit of a process waits for a descriptor that still has watches.
+func TestTracker_End(t *testing.T) {
 	f := newTree(t, [][]string{{"mkdir", "wanted"}, {"write", "wanted/file"}}, "wanted")
 	if len(f.tracker.watcher.WatchList()) == 0 {
 		t.Fatal("nothing was watched before")
 	}
 	f.tracker.end()
 	if left := f.tracker.watcher.WatchList(); len(left) > 0 {
-		t.Errorf("left are %q", left)
+		t.Errorf("remaining watches %q", left)
 	}
 	if err := f.tracker.watcher.Add(f.dir); err != nil {
-		t.Errorf("it is closed already: %v", err)
+		t.Errorf("closed already: %v", err)
 	}
 }
 
-func TestAtTheEndNoFileIsWatchedForWrites(t *testing.T) {
+func TestWrites_End(t *testing.T) {
 	f := newTree(t, [][]string{{"write", "mode"}}, "mode")
 	w := new(writes)
 	if err := w.open(); err != nil {
@@ -241,11 +240,11 @@ func TestAtTheEndNoFileIsWatchedForWrites(t *testing.T) {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.file.Fd())); err != nil || strings.Contains(string(text), "inotify wd") {
-		t.Errorf("it is still watched: %s, %v", text, err)
+		t.Errorf("still watched: %s, %v", text, err)
 	}
 }
 
-func TestASetEndsAllOfItsWatchesAtOnce(t *testing.T) {
+func TestSet_EndsTogether(t *testing.T) {
 	dir := t.TempDir()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	s := new(Set)
@@ -272,13 +271,13 @@ func TestASetEndsAllOfItsWatchesAtOnce(t *testing.T) {
 	}
 	select {
 	case <-second:
-		t.Error("what had its end with the first has seen a change")
+		t.Error("a watch that ended with the first has signaled")
 	case <-time.After(100 * time.Millisecond):
 	}
 }
 
-// A daemon that fails at once ends its set while another goroutine still joins it.
-func TestWhatJoinsASetBehindItsEndHasItsOwn(t *testing.T) {
+// A daemon that fails immediately ends its set while another goroutine joins it.
+func TestSet_JoinAfterEnd(t *testing.T) {
 	var ended []string
 	s := new(Set)
 	for _, name := range []string{"first", "late"} {

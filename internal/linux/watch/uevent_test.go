@@ -7,10 +7,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// message joins what the kernel ends with zero bytes.
+// message joins strings as the kernel does, each with a zero byte at its end.
 func message(parts ...string) []byte { return []byte(strings.Join(parts, "\x00") + "\x00") }
 
-func TestUeventsAreParsed(t *testing.T) {
+func TestParseUevent(t *testing.T) {
 	const gpu = "/devices/pci0000:00/0000:00:01.1/0000:05:00.0"
 	for name, tt := range map[string]struct {
 		message []byte

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain lets the test binary be the program that is asked.
+// TestMain runs the test binary as the called program.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "be ") {
 		os.Exit(be(strings.TrimPrefix(os.Args[1], "be ")))
@@ -45,7 +45,7 @@ func be(what string) int {
 
 func way(what string) Way { return Way{Args: []string{"be " + what}, Attr: Group()} }
 
-func TestOneRequestOneAnswer(t *testing.T) {
+func TestOnce(t *testing.T) {
 	t.Setenv("LD_PRELOAD", "")
 	out, err := Once(t.Context(), os.Args[0], []byte("a request"), way("fine"))
 	if want := `a request, with ["GOTRACEBACK=none" "LANG=C"]`; err != nil || string(out) != want {
@@ -53,19 +53,19 @@ func TestOneRequestOneAnswer(t *testing.T) {
 	}
 	out, err = Once(t.Context(), os.Args[0], nil, way("endless"))
 	if err != nil || len(out) != maxReply {
-		t.Errorf("%d bytes of an endless answer, %v", len(out), err)
+		t.Errorf("%d bytes of an endless reply, %v", len(out), err)
 	}
 }
 
-func TestHowAskingFails(t *testing.T) {
+func TestOnce_Errors(t *testing.T) {
 	for _, c := range []struct {
 		name, program, what string
 		kind                Kind
 		text, answer        string
 	}{
 		{"it fails", os.Args[0], "failing", NoAnswer, `exit status 1: \x1b[2Jno more`, "an answer still"},
-		{"there is none", "/nonexistent/program", "fine", NoProgram, "cannot start it", ""},
-		{"it may not be run", filepath.Dir(os.Args[0]), "fine", NoAnswer, "cannot start it", ""},
+		{"missing program", "/nonexistent/program", "fine", NoProgram, "cannot start it", ""},
+		{"no permission", filepath.Dir(os.Args[0]), "fine", NoAnswer, "cannot start it", ""},
 		{"it hangs", os.Args[0], "hanging", Deadline, "no answer in time, killed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,14 +84,14 @@ func TestHowAskingFails(t *testing.T) {
 	}
 }
 
-// The next way is for who may not go the one before, and for nobody else.
-func TestWaysAreTriedInTurn(t *testing.T) {
+// The next way is used only if the one before is not permitted.
+func TestOnce_Ways(t *testing.T) {
 	refused := way("fine")
 	refused.Attr.Cloneflags = unix.CLONE_NEWUSER
 	refused.Attr.UidMappings = nil
 	missing := way("fine")
 	missing.Attr.Chroot = "/nonexistent/root"
 	if _, err := Once(t.Context(), os.Args[0], nil, missing, way("fine")); err == nil {
-		t.Error("the second way was gone although the first was open")
+		t.Error("the second way was used although the first is permitted")
 	}
 }

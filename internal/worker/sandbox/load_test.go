@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// written makes a cache as ldconfig would.
+// written creates a cache like that of ldconfig.
 func written(entries ...[2]string) []byte {
 	var list, text []byte
 	start := uint32(48 + 24*len(entries))
@@ -33,7 +33,7 @@ func written(entries ...[2]string) []byte {
 	return append(append(head, list...), text...)
 }
 
-func TestCachedFiles(t *testing.T) {
+func TestCached(t *testing.T) {
 	cache := written([2]string{"libb.so.1", "/opt/b/libb.so.1"}, [2]string{"liba.so.1", "/lib/liba.so.1"}, [2]string{"libb.so.1", "relative"})
 	foreign := bytes.Clone(cache)
 	binary.NativeEndian.PutUint32(foreign[48:], 0x1234)
@@ -46,11 +46,11 @@ func TestCachedFiles(t *testing.T) {
 		cache []byte
 		want  []string
 	}{
-		{"as it is", cache, []string{"/opt/b/libb.so.1"}},
-		{"behind the older form", append([]byte("ld.so-1.7.0\x00and its entries"), cache...), []string{"/opt/b/libb.so.1"}},
+		{"valid", cache, []string{"/opt/b/libb.so.1"}},
+		{"after the older format", append([]byte("ld.so-1.7.0\x00and its entries"), cache...), []string{"/opt/b/libb.so.1"}},
 		{"another machine's", foreign, nil},
 		{"more entries than bytes", many, nil},
-		{"text that is not there", astray, nil},
+		{"text beyond the end", astray, nil},
 		{"cut off", cache[:60], nil},
 		{"empty", nil, nil},
 	} {
@@ -71,7 +71,7 @@ func FuzzCached(f *testing.F) {
 	})
 }
 
-// needing builds liba.so, which needs libb.so beside it in "own".
+// needing builds liba.so, which needs libb.so in the directory "own" next to it.
 func needing(t *testing.T) (dir string) {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil && os.Getenv("DCM_E2E") != "require" {
@@ -92,7 +92,7 @@ func needing(t *testing.T) (dir string) {
 	return dir
 }
 
-func TestWhatALibraryNeedsIsJudgedAndLoadedFirst(t *testing.T) {
+func TestLoader_DependenciesFirst(t *testing.T) {
 	dir := needing(t)
 	var order, names []string
 	loader := func() *Loader {
@@ -113,21 +113,21 @@ func TestWhatALibraryNeedsIsJudgedAndLoadedFirst(t *testing.T) {
 	if diff := cmp.Diff([]string{"libb-of-test.so", "liba.so"}, order); diff != "" {
 		t.Errorf("loaded (-want +got):\n%s", diff)
 	}
-	runtime.GC() // closes the files that nobody holds any more, and runs
-	runtime.GC() // before the next one is over
+	runtime.GC() // runs the finalizers of unreferenced files
+	runtime.GC() // waits for the sweep of the first
 	for i, name := range names {
 		if file, err := os.Readlink(name); err != nil || filepath.Base(file) != order[i] {
 			t.Errorf("%s, as which %s was loaded, is %q now, %v", name, order[i], file, err)
 		}
 	}
 	if _, err := loader().Load("libnone-of-test.so"); !errors.Is(err, ErrAbsent) {
-		t.Errorf("a library that is not there: %v", err)
+		t.Errorf("a missing library: %v", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "own/libb-of-test.so"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	var untrusted *UntrustedError
 	if _, err := loader().Load(filepath.Join(dir, "liba.so")); !errors.As(err, &untrusted) || len(order) > 0 {
-		t.Errorf("it needs one that anybody can write to: %v, loaded %v", err, order)
+		t.Errorf("it needs a library that other users can write to: %v, loaded %v", err, order)
 	}
 }

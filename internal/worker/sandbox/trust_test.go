@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree makes a root with /good/lib.so, a link to it at each kind of distance, and
-// what is neither a file nor a directory.
+// tree creates a root with /good/lib.so, links to it of each kind, and something that is neither a
+// file nor a directory.
 func tree(t *testing.T) Trust {
 	t.Helper()
 	root := t.TempDir()
@@ -39,7 +39,7 @@ func tree(t *testing.T) Trust {
 	return Trust{Root: root, User: os.Getuid(), overflow: -1}
 }
 
-func TestTrustOpensWhatNobodyElseCanChange(t *testing.T) {
+func TestTrust_Open(t *testing.T) {
 	trust := tree(t)
 	for path, want := range map[string]string{
 		"/good/lib.so": "good/lib.so", "/good/deep/up": "good/lib.so", "/absolute": "good/lib.so", "//good//./deep/../lib.so": "good/lib.so",
@@ -70,11 +70,11 @@ func TestTrustOpensWhatNobodyElseCanChange(t *testing.T) {
 		}
 	}
 	if _, err := trust.Open("good/lib.so"); err == nil {
-		t.Error("a path relative to who knows what was opened")
+		t.Error("a relative path was opened")
 	}
 }
 
-func TestTrustIsRootsAndTheUsersOwn(t *testing.T) {
+func TestTrust_Owners(t *testing.T) {
 	for _, c := range []struct {
 		trust Trust
 		uid   int
@@ -85,7 +85,7 @@ func TestTrustIsRootsAndTheUsersOwn(t *testing.T) {
 		{Trust{User: 0, overflow: -1}, 65534, false},
 		{Trust{User: 1000, overflow: -1}, 1000, true},
 		{Trust{User: 1000, overflow: -1}, 1001, false},
-		{Trust{User: 1000, overflow: 65534}, 65534, true}, // root, or anybody: it cannot be told there
+		{Trust{User: 1000, overflow: 65534}, 65534, true}, // root or another user: the kernel shows the same number
 	} {
 		if got := c.trust.owner(c.uid); got != c.want {
 			t.Errorf("%+v trusts %d: %t", c.trust, c.uid, got)
