@@ -163,7 +163,7 @@ func TestMeasure_WithoutKFD(t *testing.T) {
 	}
 	f.write("sys/class/kfd/kfd/proc/12/vram_4711", "a lot\n")
 	f.write("sys/class/kfd/kfd/proc/12/vram_x", "5\n")
-	if why := look(); !strings.Contains(why, `holds "a lot"`) {
+	if why := look(); !strings.Contains(why, `found "a lot"`) {
 		t.Errorf("what is no number: %q", why)
 	}
 }

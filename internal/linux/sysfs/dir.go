@@ -13,30 +13,29 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Dir is a directory that stays open while many attributes below it are read: the way
-// to it is long, and goes by links. Its methods are the functions of their names, of
-// what is below it.
+// Dir is an open directory, for many reads of attributes below it: its path is long and has
+// symbolic links. Its methods are the functions of the same names, for paths relative to it.
 type Dir struct {
 	path string
 	fd   int
 }
 
-// anywhere is where a path is taken as it is.
+// anywhere is for absolute paths, and paths relative to the working directory.
 var anywhere = Dir{fd: unix.AT_FDCWD}
 
-// OpenDir opens a directory, to be closed.
+// OpenDir opens a directory. The caller must close it.
 func OpenDir(path string) (Dir, error) { return anywhere.Open(path) }
 
-// Open is [OpenDir].
+// Open is [OpenDir] for a relative path.
 func (d Dir) Open(rel string) (Dir, error) {
 	fd, err := d.open(rel, unix.O_RDONLY|unix.O_DIRECTORY)
 	return Dir{d.Path(rel), fd}, err
 }
 
-// Close closes it.
+// Close closes the directory.
 func (d Dir) Close() { unix.Close(d.fd) }
 
-// Path is the path of what is at rel below it.
+// Path returns the path of rel.
 func (d Dir) Path(rel string) string {
 	if d.path == "" {
 		return rel
@@ -44,14 +43,14 @@ func (d Dir) Path(rel string) string {
 	return d.path + "/" + rel
 }
 
-// failed is an error about what is at rel below it.
+// failed returns the error of an operation on rel.
 func (d Dir) failed(op, rel string, err error) error {
 	return &fs.PathError{Op: op, Path: d.Path(rel), Err: err}
 }
 
 // Read is [Read].
 func (d Dir) Read(rel string) (string, error) {
-	var page [attributeSize]byte // on the stack: a look at a node reads hundreds
+	var page [attributeSize]byte // on the stack: one inspection of a node reads hundreds of attributes
 	text, err := d.read(rel, page[:0])
 	if err != nil {
 		return "", sanitize.Error(err)
@@ -59,9 +58,8 @@ func (d Dir) Read(rel string) (string, error) {
 	return sanitize.Lines(string(bytes.TrimSpace(text))), nil
 }
 
-// read goes by read(2) and not by os.File, whose poller takes EAGAIN from an
-// attribute for "not yet" and waits. It begins with buf, which is empty. What leaves room
-// in it is all there is of an attribute.
+// read calls read(2) itself: os.File would wait after EAGAIN, which some attributes return. It reads
+// into the empty buf first. A read that does not fill the buffer is the end of the attribute.
 func (d Dir) read(rel string, buf []byte) ([]byte, error) {
 	fd, err := d.open(rel, unix.O_RDONLY)
 	if err != nil {
@@ -117,7 +115,7 @@ func (d Dir) Number(rel string, bits int) (uint64, error) {
 	}
 	v, err := strconv.ParseUint(text, 0, bits)
 	if err != nil {
-		return 0, fmt.Errorf("%s holds %q, not a number of %d bits", d.Path(rel), text, bits)
+		return 0, fmt.Errorf("%s: not a number of %d bits (found %q)", d.Path(rel), bits, text)
 	}
 	return v, nil
 }
@@ -131,9 +129,9 @@ func (d Dir) Link(rel string) (string, error) {
 	return path.Base(target), nil
 }
 
-// Target returns what a symbolic link points to, escaped, "" if there is no link.
+// Target returns the target of a symbolic link, escaped, "" if there is no link.
 func (d Dir) Target(rel string) (string, error) {
-	var target [unix.PathMax]byte // on the stack, as above
+	var target [unix.PathMax]byte // on the stack, as in Read
 	for {
 		n, err := unix.Readlinkat(d.fd, rel, target[:])
 		switch err {
@@ -148,7 +146,7 @@ func (d Dir) Target(rel string) (string, error) {
 	}
 }
 
-// Mode returns the permission bits of what is at rel below it.
+// Mode returns the permission bits of rel.
 func (d Dir) Mode(rel string) (fs.FileMode, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(d.fd, rel, &st, 0); err != nil {

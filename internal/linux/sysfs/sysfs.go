@@ -1,5 +1,5 @@
-// Package sysfs reads and writes the attributes of the kernel's file systems: small
-// texts, each in one system call. It knows none of them.
+// Package sysfs reads and writes attributes of the kernel's file systems: short texts, each in one
+// system call. It knows no particular attribute.
 package sysfs
 
 import (
@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An attribute is at most a page; the topology's files and /proc's stay below
-// this too. What is longer is no such file.
+// An attribute is at most one page. The files of the KFD topology and of /proc are shorter than
+// attributeLimit; a longer file is an error. Both are in bytes.
 const (
 	attributeSize  = 4 << 10
 	attributeLimit = 64 << 10
 )
 
-// Read returns an attribute's text, escaped, without the space around it.
+// Read returns the text of an attribute, escaped and trimmed.
 func Read(path string) (string, error) { return anywhere.Read(path) }
 
 // Bytes returns an attribute's content.
@@ -30,11 +30,11 @@ func Bytes(path string) ([]byte, error) {
 	return anywhere.read(path, make([]byte, 0, attributeSize))
 }
 
-// Optional is [Read] for an attribute that need not be there: that one is "".
+// Optional is [Read], and "" if the attribute does not exist.
 func Optional(path string) (string, error) { return anywhere.Optional(path) }
 
-// Write hands value to an attribute in exactly one write(2): the driver acts on
-// each, so that a library's silent second one would be a second change.
+// Write writes an attribute in exactly one write(2): the driver makes a change for each write, and
+// os.File may split one.
 func Write(path, value string) error {
 	fd, err := anywhere.open(path, unix.O_WRONLY)
 	if err != nil {
@@ -51,15 +51,14 @@ func Write(path, value string) error {
 	return nil
 }
 
-// Link returns the last element of what a symbolic link points to, "" if
-// there is no link.
+// Link returns the last element of a symbolic link's target, "" if there is no link.
 func Link(path string) (string, error) { return anywhere.Link(path) }
 
-// Names lists a directory, in no order. It takes no more system calls than that: a
-// look at a node lists hundreds.
+// Names returns the names in a directory, unsorted. Unlike os.ReadDir it makes no system call for
+// each entry: one inspection of a node lists hundreds of directories.
 func Names(dir string) ([]string, error) { return NamesAt(anywhere, dir) }
 
-// NamesAt is [Names] of what is at rel below a directory.
+// NamesAt is [Names] for a path relative to d.
 func NamesAt(d Dir, rel string) ([]string, error) {
 	below, err := d.Open(rel)
 	if err != nil {
@@ -69,7 +68,7 @@ func NamesAt(d Dir, rel string) ([]string, error) {
 	return NamesIn(below)
 }
 
-// NamesIn is [Names] of a directory that is open, once.
+// NamesIn is [Names] for an open directory. It can be called once for a Dir.
 func NamesIn(d Dir) ([]string, error) {
 	buf := make([]byte, 8<<10)
 	var names []string
@@ -87,7 +86,7 @@ func NamesIn(d Dir) ([]string, error) {
 	}
 }
 
-// ListDir opens a directory, to be closed, and lists its names, in no order.
+// ListDir opens a directory and returns its names, unsorted. The caller must close the directory.
 func ListDir(path string) (Dir, []string, error) {
 	dir, err := OpenDir(path)
 	if err != nil {
@@ -100,7 +99,7 @@ func ListDir(path string) (Dir, []string, error) {
 	return dir, names, err
 }
 
-// Numbers lists those entries of a directory that are numbers.
+// Numbers returns the names in a directory that are numbers.
 func Numbers(dir string) ([]int, error) {
 	names, err := Names(dir)
 	var out []int
@@ -112,12 +111,11 @@ func Numbers(dir string) ([]int, error) {
 	return out, err
 }
 
-// Number reads an attribute that is one number, decimal or with 0x.
+// Number reads a numeric attribute, decimal or with the prefix 0x.
 func Number(path string, bits int) (uint64, error) { return anywhere.Number(path, bits) }
 
-// Each calls f for 0 to n-1, on as many processors as there are: a look at a node reads
-// hundreds of files, and clients may be down meanwhile. What is over before another
-// processor has begun is done by one.
+// Each calls f for 0 to n-1, concurrently if n is large: one inspection of a node reads hundreds of
+// files, and clients may be stopped meanwhile.
 func Each(n int, f func(i int)) {
 	var next atomic.Int64
 	work := func() {
@@ -126,18 +124,16 @@ func Each(n int, f func(i int)) {
 		}
 	}
 	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), most, n/worth) - 1 {
+	for range min(runtime.GOMAXPROCS(0), maxWorkers, n/filesPerWorker) - 1 {
 		others.Go(work)
 	}
 	work()
 	others.Wait()
 }
 
-// most is how many processors a look may have: it is not what the host is for. Each has
-// so many files at least as are worth it.
 const (
-	most  = 4
-	worth = 256
+	maxWorkers     = 4   // leaves the other processors to the clients
+	filesPerWorker = 256 // fewer are not worth another goroutine
 )
 
 // Grace returns a context that ends d after ctx does. The caller must call cancel.

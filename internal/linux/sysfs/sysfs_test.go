@@ -33,7 +33,7 @@ func TestDir_SameAsPaths(t *testing.T) {
 		}
 	}
 	if names, err := NamesIn(dir); err != nil || len(names) != 2 {
-		t.Errorf("it holds %q, %v", names, err)
+		t.Errorf("names %q, %v", names, err)
 	}
 	if _, err := OpenDir(filepath.Join(path, "empty")); err == nil {
 		t.Error("a file was opened as a directory")

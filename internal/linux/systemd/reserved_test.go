@@ -22,7 +22,7 @@ func TestDropins_Reservations(t *testing.T) {
 			{Unit: "n@.service", Name: "n", Count: 1, Share: 3},
 			{Unit: "below.service", Name: "below", Count: 1, Slice: Setting{"dcm-ml.slice", "/x:1"}},
 			{Unit: "top.service", Name: "top", Count: 1, Slice: Setting{"dcm.slice", "/x:1"}},
-			{Unit: "beside.service", Name: "beside", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
+			{Unit: "own.service", Name: "own", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
 		Observers: []string{"exporter.service", "gpuagent.service"},
@@ -43,8 +43,8 @@ func TestDropins_Reservations(t *testing.T) {
 		"below.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/below/render0|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm" +
 			"|DeviceAllow=/dev/dcm/below/render0 rwm",
 		"top.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/top/render0" + own + "top.slice" + closed + "|DeviceAllow=/dev/dcm/top/render0 rwm",
-		"beside.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/beside/render0" +
-			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/beside/render0 rwm",
+		"own.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/own/render0" +
+			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/own/render0 rwm",
 		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=system-dcm.slice",
 		"dcm-apply.service.d/50-dcm.conf":   "[Unit]|Wants=dcm-guard.service",
 		"dcm-reserve.service.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service",

@@ -140,16 +140,16 @@ func TestDependents_ActiveUnitsOnly(t *testing.T) {
 		state string
 		deps  map[string]any
 	}{
-		"gpuagent.service": {"active/running", map[string]any{"RequiredBy": []string{"web.service", "off.service", "other.service"}}},
-		"exporter.service": {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
-		"other.service":    {"active/running", nil},
-		"web.service":      {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
-		"proxy.service":    {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"propagated.target"}}},
-		"side.service":     {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
-		"off.service":      {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
-		"late.service":     {"reloading/reload", nil},
-		"going.service":    {"deactivating/stop", map[string]any{"RequiredBy": []string{"unreached.service"}}},
-		"propagated.target":      {"active/active", nil},
+		"gpuagent.service":  {"active/running", map[string]any{"RequiredBy": []string{"web.service", "off.service", "other.service"}}},
+		"exporter.service":  {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"other.service":     {"active/running", nil},
+		"web.service":       {"active/running", map[string]any{"BoundBy": []string{"proxy.service"}, "ConsistsOf": []string{"side.service"}}},
+		"proxy.service":     {"activating/auto-restart", map[string]any{"RequisiteOf": []string{"late.service", "going.service"}, "PropagatesStopTo": []string{"propagated.target"}}},
+		"side.service":      {"active/running", map[string]any{"ConsistsOf": []string{"gpuagent.service", "web.service"}}},
+		"off.service":       {"inactive/dead", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"late.service":      {"reloading/reload", nil},
+		"going.service":     {"deactivating/stop", map[string]any{"RequiredBy": []string{"unreached.service"}}},
+		"propagated.target": {"active/active", nil},
 
 		"unreached.service": {"active/running", nil},
 		unitname.Apply:      {"failed/failed", map[string]any{"RequiredBy": []string{"bench.service"}}},
@@ -169,7 +169,7 @@ func TestDependents_ActiveUnitsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"bench.service", "late.service", "proxy.service", "reserved.service", "side.service", "propagated.target", "v1.socket", "web.service"}
+	want := []string{"bench.service", "late.service", "propagated.target", "proxy.service", "reserved.service", "side.service", "v1.socket", "web.service"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dependents (-want +got):\n%s", diff)
 	}

@@ -17,8 +17,8 @@ const (
 	AgentSocket = "dcm-agent.socket" // its socket, active if the configuration permits the agent
 )
 
-// Beside is the suffix of the directory with links to the companion nodes of a reservation's
-// partitions. No reservation has such a name.
+// The suffix of the directory with links to the companion nodes of a reservation's partitions. No
+// reservation has such a name.
 const Beside = ".beside"
 
 // ObserversVariable is the environment variable of dcm-guard with the names of the observers.
