@@ -144,9 +144,7 @@ func (n *Node) usageOf(ctx context.Context, vendors []Vendor) (Usage, error) {
 		all.add(u, v.Vendor)
 	}
 	if n.leases != nil {
-		if n.leases != nil {
-			all.addLeases(n.leases())
-		}
+		all.addLeases(n.leases())
 	}
 	sorting.By(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil
