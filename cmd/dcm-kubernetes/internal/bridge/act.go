@@ -64,7 +64,7 @@ func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) e
 func (b *Bridge) lease(name string) (coordination.Lease, error) {
 	i := slices.IndexFunc(b.leases, func(l coordination.Lease) bool { return l.Name == name })
 	if i < 0 {
-		return coordination.Lease{}, fmt.Errorf("Lease %s: not found", name)
+		return coordination.Lease{}, fmt.Errorf("lease %s: not found", name)
 	}
 	return b.leases[i], nil
 }
