@@ -50,6 +50,11 @@ type Vendor struct {
 	// PendingWrites lists the writes that the driver has not returned from.
 	PendingWrites func() []PendingWrite
 
+	// ReadModeTables stores the memory modes of every compute mode of the GPUs, for a driver
+	// that shows those of one mode at a time, and reports whether it stored any. It writes
+	// to the driver.
+	ReadModeTables func(ctx context.Context, gpus []partition.GPU) (changed bool, err error)
+
 	// Dropins returns the text of the drop-ins that the vendor needs, by unit name.
 	Dropins func() map[string]string
 }

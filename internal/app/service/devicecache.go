@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -45,6 +46,7 @@ func (c *deviceCache) take() []gpu.Device {
 type cachingNode struct {
 	node  *gpu.Node
 	cache deviceCache
+	log   *slog.Logger
 }
 
 // forRun returns the node for a run.
@@ -53,11 +55,11 @@ func (n *cachingNode) forRun() apply.Node {
 }
 
 func (n *cachingNode) Wait(ctx context.Context) ([]gpu.Device, error) {
-	return n.keep(n.node.Wait(ctx))
+	return n.keep(n.withModeTables(ctx, n.node.Wait))
 }
 
 func (n *cachingNode) WaitAfterLoad(ctx context.Context) ([]gpu.Device, error) {
-	return n.keep(n.node.WaitAfterLoad(ctx))
+	return n.keep(n.withModeTables(ctx, n.node.WaitAfterLoad))
 }
 
 func (n *cachingNode) keep(devices []gpu.Device, err error) ([]gpu.Device, error) {

@@ -105,7 +105,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 
 // openNode opens the hardware as the configuration says; cfg is nil if there is none.
 func (o *oneshot) openNode(cfg *config.Config) {
-	o.node = &cachingNode{node: host.OpenNodeForRun(o.host, cfg, woken(o.log))}
+	o.node = &cachingNode{node: host.OpenNodeForRun(o.host, cfg, woken(o.log)), log: o.log}
 	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.node, Devices: o.node.Devices, Log: o.log}
 }
 

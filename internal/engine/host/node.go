@@ -46,18 +46,19 @@ func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 
 func openVendors(h *Host, cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
 	roots := roots(h)
-	return gpu.Open(roots.Sys, []gpu.Vendor{amd(roots, cfg), nv}, append([]gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) })}, opts...)...)
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(h, roots, cfg), nv}, append([]gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) })}, opts...)...)
 }
 
 func roots(h *Host) gpu.Roots {
 	return gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}
 }
 
-func amd(roots gpu.Roots, cfg *config.Config) gpu.Vendor {
+func amd(h *Host, roots gpu.Roots, cfg *config.Config) gpu.Vendor {
+	tables := amdgpu.ModeTables(h.Path("run/dcm/modes"))
 	if cfg == nil || cfg.Backend == config.Sysfs {
-		return amdgpu.Open(roots)
+		return amdgpu.Open(roots, tables)
 	}
-	return amdgpu.Open(roots, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
+	return amdgpu.Open(roots, tables, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
 }
 
 // nvml is the program that loads NVIDIA's library.

@@ -14,6 +14,7 @@ func Open(r gpu.Roots, opts ...Option) gpu.Vendor { return newParts(r, opts...).
 // parts are the parts of the vendor, by subject.
 type parts struct {
 	inventory *inventory
+	tables    modeTables
 	modes     *modeSetter
 	module    *module
 	usage     *usageReader
@@ -29,8 +30,10 @@ func newParts(r gpu.Roots, opts ...Option) *parts {
 	}
 	kernel := r.Module(driver)
 	k := kfd{r.SysPath("class/kfd/kfd")}
+	tables := modeTables{r, s.modeTables}
 	return &parts{
-		inventory: &inventory{r, kernel, k},
+		inventory: &inventory{r, kernel, k, tables},
+		tables:    tables,
 		modes:     newModeSetter(r, s),
 		module:    &module{kernel, s.modprobe, s.busy},
 		usage:     &usageReader{r, kernel, k, s.limits},
@@ -55,5 +58,7 @@ func (p *parts) vendor() gpu.Vendor {
 		CrossCheck:    p.library.crossCheck,
 		ModeFiles:     p.inventory.modeFiles,
 		PendingWrites: p.modes.writes.list,
+
+		ReadModeTables: p.tables.read,
 	}
 }

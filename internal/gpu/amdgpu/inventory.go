@@ -16,6 +16,7 @@ type inventory struct {
 	roots  gpu.Roots
 	kernel gpu.Module
 	kfd    kfd
+	tables modeTables
 }
 
 // Describe implements [gpu.Inspector].
@@ -83,6 +84,9 @@ func (n *inventory) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err e
 	shown, err := readModes(own, &f.GPU)
 	if err == nil && !shown {
 		return "no partition files: the driver shows no " + computeFile, nil
+	}
+	if err == nil {
+		err = n.tables.describe(own, &f.GPU)
 	}
 	return "", err
 }

@@ -63,6 +63,10 @@ type GPU struct {
 	AvailableMemory  []Memory  // listed by the device; nil: the memory mode cannot be changed
 	ReadOnly         bool      // modes can only be read (an SR-IOV virtual function)
 
+	// Of a driver that lists pairs of modes:
+	SupportedCompute []Compute            // with any memory mode; nil: not listed
+	MemoryFor        map[Compute][]Memory // memory modes of a compute mode; a missing entry is unknown
+
 	// Of a GPU with MIG, instead of modes:
 	MIG             *MIG              // current geometry; nil: no MIG
 	MIGPending      bool              // the next reset of the GPU switches MIG to the other state

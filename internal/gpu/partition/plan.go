@@ -113,8 +113,7 @@ func (g *GPU) applyReload(pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
 		// The device's list is for the old memory mode.
-		m, _ := LookupModel(g.Vendor, g.Device)
-		g.AvailableCompute = m.computeFor(pending)
+		g.AvailableCompute = g.computeWith(pending)
 	}
 	if c := g.Memory.AutoCompute(); c != "" {
 		g.Compute = c

@@ -85,7 +85,7 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 	if !ok || w.Same(g.Shape()) {
 		return nil
 	}
-	model, known := LookupModel(g.Vendor, g.Device)
+	model, _ := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
 	if g.MIG != nil || w.MIG != nil {
 		if e.Reason = checkMIG(g, w, fits); e.Reason == "" {
@@ -115,8 +115,8 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 		}
 		e.AcceptedCompute = g.AvailableCompute
 		return e
-	case known && !model.Accepts(w.Compute, w.Memory):
-		e.AcceptedCompute = model.computeFor(w.Memory)
+	case !g.acceptsPair(w.Compute, w.Memory):
+		e.AcceptedCompute = g.computeWith(w.Memory)
 		return e
 	}
 	return nil

@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/gpu":                      {"internal/linux/sysfs", "internal/sanitize"},
 	"internal/gpu/openfiles":            {"internal/linux/sysfs", "internal/gpu"},
 	"internal/gpu/nvidia":               {"internal/worker/call", "internal/linux/sysfs", "internal/gpu", "internal/gpu/nvml", "internal/gpu/openfiles"},
-	"internal/gpu/amdgpu":               {"internal/worker/call", "internal/linux/sysfs", "internal/gpu", "internal/gpu/openfiles"},
+	"internal/gpu/amdgpu":               {"internal/worker/call", "internal/linux/atomicfile", "internal/linux/sysfs", "internal/gpu", "internal/gpu/openfiles"},
 	"internal/engine/apply":             {"internal/engine/event", "internal/gpu", "internal/engine/runstate"},
 	"internal/engine/daemon":            {"internal/engine/event", "internal/engine/runstate", "internal/exitcode", "internal/linux/systemd"},
 	"internal/engine/reboot":            {"internal/engine/statefile", "internal/sanitize"},
