@@ -14,6 +14,15 @@ func doors() map[string]string {
 		packed   = "goes into an archive unchanged, not to a terminal"
 	)
 	return map[string]string{
+		// host checks
+		"doctor.facts.libraries": escapes,
+		"doctor.facts.displays":  compared,
+		"doctor.facts.functions": matched,
+		"doctor.facts.enabled":   compared,
+		"doctor.consoleOnGPU":    escapes,
+		"doctor.facts.ordered":   compared,
+		"doctor.udevModes":       escapes,
+
 		// reservations and leases
 		"leases.guardOff":   callers,
 		"dcm-guard.main":    callers,

@@ -63,7 +63,7 @@ func (r reader) put(file, text string) {
 func (r reader) applies(text string) {
 	r.Helper()
 	r.put("etc/dcm/dcm.toml", text)
-	if said := r.dcm(exitcode.OK, "check"); strings.Contains(said, "warning") && !strings.Contains(said, "not installed") {
+	if said := r.dcm(exitcode.OK, "check"); strings.Contains(said, "warning: ") && !strings.Contains(said, "not installed") {
 		r.Errorf("an example is warned of:\n%s", said)
 	}
 	r.dcm(exitcode.OK, "oneshot")

@@ -63,8 +63,8 @@ func Boards() []Board {
 	return all
 }
 
-// boardOf returns the table's entry for the GPU.
-func boardOf(g GPU) (Board, bool) {
+// BoardOf returns the table's entry for the GPU.
+func BoardOf(g GPU) (Board, bool) {
 	for _, k := range boards() {
 		if k.matches(g) {
 			return k.board(), true

@@ -13,7 +13,7 @@ func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := gpus[0]
-	told, _ := boardOf(g)
+	told, _ := BoardOf(g)
 	for _, wrong := range []int{-1, 1} {
 		g.Profiles = nil
 		for _, s := range told.Profiles {

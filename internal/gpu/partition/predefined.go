@@ -75,7 +75,7 @@ func (g GPU) instanceProfiles() ([]InstanceProfile, error) {
 	if g.Profiles != nil {
 		return g.withKnownCounts(g.Profiles), nil
 	}
-	if b, known := boardOf(g); known && g.MIG.Off {
+	if b, known := BoardOf(g); known && g.MIG.Off {
 		return b.Profiles, nil
 	}
 	if g.MIG.Off {

@@ -129,7 +129,7 @@ func boardNames(gpus []GPU) string {
 		name := fmt.Sprintf("0x%04x", g.Device)
 		if m, ok := LookupModel(g.Vendor, g.Device); ok {
 			name = m.Name
-		} else if b, ok := boardOf(g); ok {
+		} else if b, ok := BoardOf(g); ok {
 			name = b.Name
 		}
 		if !slices.Contains(list, name) {

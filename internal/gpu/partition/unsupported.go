@@ -91,7 +91,7 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 		if e.Reason = checkMIG(g, w, fits); e.Reason == "" {
 			return nil
 		}
-		b, _ := boardOf(g)
+		b, _ := BoardOf(g)
 		e.Model = b.Name
 		return e
 	}

@@ -23,34 +23,49 @@ import (
 
 func CheckCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [FILE] [--node KIND]",
-		Short: "Check the configuration, and whether the GPUs can have it",
-		Long: `Check the configuration, or the one that would result if FILE took the place of
-/etc/dcm/dcm.toml. On a host with GPUs, or with --node, every profile is also
-checked against what they can do, and the reservations against what each profile
-makes of them. FILE may be - for standard input. The exit
-status is 78 if the configuration is broken, 1 if there is no FILE or the selected
-profile does not fit the GPUs.`,
+		Use:   "check [FILE] [--node KIND | --json]",
+		Short: "Check the configuration, the GPUs and the host",
+		Long: `Check the configuration, or the one that would result if FILE replaced
+/etc/dcm/dcm.toml. On a host with GPUs, or with --node, check every profile against
+the GPUs, and the reservations against every profile. Without FILE and --node, also
+check the host for known causes of failure, see dcm-check(7). --json prints the result
+of these host checks alone. FILE may be - for standard input. Exit status 78: the
+configuration has an error. 1: FILE does not exist, the selected profile does not fit
+the GPUs, or a host check found an error.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
 	kind := imagined.NodeFlag(cmd, "check against a `KIND` of node")
-	cmd.RunE = func(c *cobra.Command, given []string) error { return check(c.Context(), h, con, given, *kind) }
+	asJSON := console.JsonFlag(cmd)
+	cmd.MarkFlagsMutuallyExclusive("json", "node")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		cfg, err := load(h, given)
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return answerHost(h, con, cfg)
+		case *kind != "" || len(given) > 0:
+			return check(c.Context(), h, con, cfg, *kind)
+		}
+		return errors.Join(check(c.Context(), h, con, cfg, ""), checkHost(h, con, cfg))
+	}
 	return cmd
 }
 
-func check(ctx context.Context, h *host.Host, con *console.Console, given []string, kind string) error {
+// load returns the configuration, with the file in the place of the administrator's.
+func load(h *host.Host, given []string) (*config.Config, error) {
 	paths := config.DefaultPaths(h.Root)
 	if len(given) > 0 {
 		var err error
 		if paths, err = judging(paths, given[0]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	cfg, err := config.Load(paths)
-	if err != nil {
-		return err
-	}
+	return config.Load(paths)
+}
+
+func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config, kind string) error {
 	for _, w := range cfg.Warnings {
 		con.Warn(w)
 	}
@@ -105,7 +120,7 @@ func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind str
 	return want.More(len(gpus))
 }
 
-// judging puts a file in the place of the administrator's; "-" is standard input.
+// judging replaces the administrator's file with another; "-" is standard input.
 func judging(paths config.Paths, file string) (config.Paths, error) {
 	if file == "-" {
 		return paths.WithAdminText("standard input", os.Stdin)
@@ -118,8 +133,8 @@ func judging(paths config.Paths, file string) (config.Paths, error) {
 	return paths.WithAdminText(file, f)
 }
 
-// checkClients names those that systemd could not restart. Without systemd, as in a chroot,
-// nobody can tell.
+// checkClients names the clients that systemd cannot restart. Without systemd, as in a
+// chroot, it names none.
 func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
 	if !h.Here() {
 		return
@@ -134,7 +149,7 @@ func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	}
 }
 
-// checkReserved tells of units that would not start with what is reserved for them.
+// checkReserved returns an error for units that cannot start with their reservation.
 func checkReserved(h *host.Host, cfg *config.Config) error {
 	if err := reservation.Misplaced(h, cfg.Reservations); err != nil {
 		return fmt.Errorf("%w\nhint: %s", err, gpu.Hint(err))

@@ -1,0 +1,67 @@
+package doctor
+
+// Checks returns the table of checks, in the order of the report.
+func Checks() []Check {
+	return append(append(amdChecks(), nvidiaChecks()...), hostChecks()...)
+}
+
+func amdChecks() []Check {
+	const requirements = "AMD, Requirements to Partition MI300X GPUs (amdgpu-docs 21616cc, read 2026-11-23)"
+	return []Check{
+		{"amd-vbios", Warning, "vbios_version of each MI300X", "the VBIOS is older than 022.040.003.042",
+			"update the firmware of the board", requirements, oldVBIOS},
+		{"amd-driver", Warning, "version of the amdgpu module", "the driver is older than 6.12.12",
+			"install a newer amdgpu driver", requirements, oldAMDGPU},
+		{"amd-kernel", Warning, "/proc/sys/kernel/osrelease", "the kernel is older than 5.15",
+			"boot a newer kernel", requirements, oldKernel},
+		{"amd-library", Warning, "libamd_smi in the library directories and /opt/rocm", "the newest libamd_smi is older than 25.3",
+			"install a newer amd-smi; dcm itself reads and writes sysfs", requirements, oldLibrary},
+		{"drm-minors", Warning, "/proc/sys/kernel/osrelease, PCI devices", "a kernel before 6.12 has fewer DRM minors than the GPUs and other display devices need",
+			"boot kernel 6.12 or later, or keep the driver of the other display device from loading", "drm_drv.c, 071d583e01c8", fewMinors},
+		{"ast", Warning, "/sys/module/ast, PCI devices", "the ast driver takes DRM minors that partitions need",
+			"blacklist ast, if nobody uses the console of the management controller", "AMD, Troubleshooting, number 4", astMinors},
+		{"dmem", Warning, "/sys/fs/cgroup/cgroup.controllers", "the kernel has no dmem controller: memory limits of shared partitions are not enforced",
+			"boot a kernel with CONFIG_CGROUP_DMEM (6.14 or later)", "Documentation/admin-guide/cgroup-v2.rst", noDMEM},
+	}
+}
+
+func nvidiaChecks() []Check {
+	const guide = "NVIDIA Multi-Instance GPU User Guide 620, Deployment Considerations (read 2026-11-23)"
+	return []Check{
+		{"nvidia-driver", Error, "/proc/driver/nvidia/version", "the driver is older than the first with MIG for the board",
+			"install a newer driver", guide, oldNVIDIA},
+		{"nvidia-open-modules", Error, "/proc/driver/nvidia/version", "a Blackwell GPU has the proprietary kernel modules",
+			"install the open kernel modules", "NVIDIA driver README, Open Linux Kernel Modules", proprietary},
+		{"nvidia-library", Error, "libnvidia-ml in the library directories, /proc/driver/nvidia/version", "the library and the loaded driver have different versions",
+			"reload the driver or reboot; install the same version of both", "NVML_ERROR_LIB_RM_VERSION_MISMATCH", libraryMismatch},
+		{"nvidia-drm-modeset", Warning, "/sys/module/nvidia_drm/parameters/modeset", "nvidia_drm uses a GPU that must be reset to switch MIG",
+			"set nvidia-drm.modeset=0 on the kernel command line, or unload nvidia_drm before the change", "NVIDIA/mig-parted issue 181", drmModeset},
+		{"nvidia-peermem", Warning, "/sys/module/nvidia_peermem", "nvidia_peermem holds the driver",
+			"unload nvidia_peermem before a change that resets a GPU", "NVIDIA driver README, GPUDirect RDMA", peermem},
+		{"mig-reset", Error, "reset of each GPU", "MIG cannot be switched: the GPU needs a reset and the kernel offers none, as in a virtual machine",
+			"switch MIG on the host of the virtual machine", "kubernetes-sigs/dra-driver-nvidia-gpu issue 883", noReset},
+		{"nvidia-cdi", Warning, "nvidia-cdi-refresh, /etc/cdi, /run/cdi", "nvidia-cdi-refresh is enabled and has written no file",
+			"start nvidia-cdi-refresh.service after the driver is loaded", "NVIDIA/nvidia-container-toolkit issue 1982", noCDI},
+	}
+}
+
+func hostChecks() []Check {
+	return []Check{
+		{"vfio", Warning, "driver link of each GPU", "the GPU is bound to vfio-pci",
+			"bind the GPU to its own driver, or leave it to its virtual machine", "", boundToVFIO},
+		{"console", Warning, "/sys/class/graphics", "a console of the kernel is on the GPU",
+			"start the kernel with fbcon=map:9, or use the display device of the management controller", "Documentation/fb/fbcon.rst", consoleOnGPU},
+		{"display-manager", Warning, "display-manager.service", "a display manager is enabled and is no client",
+			"list display-manager.service under [clients] units, or disable it", "", displayManager},
+		{"guard", Warning, "/proc/sys/kernel/osrelease, exclusive in the configuration", "the kernel cannot enforce exclusive partitions",
+			"boot kernel 5.10 or later", "BPF links of cgroup programs", noGuard},
+		{"lockdown", Warning, "/sys/kernel/security/lockdown, taint of the GPU drivers", "the kernel is locked down and the loaded driver has no signature: after a reload it is not loaded again",
+			"sign the module and enrol the key, or avoid changes of the memory mode", "kernel_lockdown(7)", lockedDown},
+		{"kubelet-order", Warning, "kubelet.service and its drop-ins, [clients]", "kubelet is enabled and does not start after dcm",
+			"list kubelet.service under [clients] units, or add a drop-in with After=dcm-apply.service", "", kubeletOrder},
+		{"rival-manager", Error, "enabled units, names of running processes", "another program partitions the GPUs too",
+			"stop it: one program may partition the GPUs of a host", "", rivals},
+		{"udev-mode", Warning, "/etc/udev/rules.d", "a udev rule gives every user access to GPU devices",
+			"remove MODE=\"0666\" from the rule, and add users to the group render", "", udevModes},
+	}
+}

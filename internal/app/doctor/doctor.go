@@ -1,0 +1,104 @@
+// Package doctor finds known causes of failure on a host before a change is tried.
+//
+// It reads files below a root directory and changes nothing. It runs no program, calls no
+// vendor's library and does not use D-Bus, so that a directory tree can stand for a host.
+package doctor
+
+import (
+	"fmt"
+
+	"dcm/internal/linux/sysfs"
+)
+
+// Level is the severity of a finding.
+type Level string
+
+// Levels. An error makes a change fail; a warning may.
+const (
+	Warning Level = "warning"
+	Error   Level = "error"
+)
+
+// Check is an entry of the table of checks.
+type Check struct {
+	ID     string // stable, for scripts
+	Level  Level
+	Reads  string // files that it reads
+	Finds  string // condition, for the manual
+	Hint   string // remedy
+	Source string // of the fact; "" for one that dcm itself defines
+
+	find func(*facts) []problem
+}
+
+// Finding is a cause of failure on this host.
+type Finding struct {
+	ID     string `json:"id"`
+	Level  Level  `json:"level"`
+	Object string `json:"object"` // GPU, module, unit or file
+	Text   string `json:"text"`
+	Hint   string `json:"hint"`
+	Source string `json:"source,omitempty"`
+}
+
+func (f Finding) String() string { return fmt.Sprintf("%s: %s [%s]", f.Object, f.Text, f.ID) }
+
+// problem is a finding without what the table has of its check.
+type problem struct{ object, text string }
+
+// Config holds what the checks need of the configuration.
+type Config struct {
+	Clients   []string // unit names
+	Exclusive bool     // a reservation is exclusive
+}
+
+// Report is the result of all checks.
+type Report struct {
+	Findings []Finding `json:"findings"`
+	OK       int       `json:"ok"` // checks without a finding
+	Warnings int       `json:"warnings"`
+	Errors   int       `json:"errors"`
+}
+
+// Summary returns the counts: "20 ok, 1 warning, 0 errors".
+func (r Report) Summary() string {
+	return fmt.Sprintf("%d ok, %s, %s", r.OK, count(r.Warnings, "warning"), count(r.Errors, "error"))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Run runs every check on the host below root.
+func Run(root string, cfg Config) Report {
+	f := read(root, cfg)
+	r := Report{Findings: []Finding{}}
+	for _, c := range Checks() {
+		found := c.find(f)
+		if len(found) == 0 {
+			r.OK++
+		}
+		for _, p := range found {
+			r.Findings = append(r.Findings, Finding{c.ID, c.Level, p.object, p.text, c.Hint, c.Source})
+			if c.Level == Error {
+				r.Errors++
+			} else {
+				r.Warnings++
+			}
+		}
+	}
+	return r
+}
+
+// text returns the content of an attribute, "" if it cannot be read: what a check cannot
+// see is no finding.
+func (f *facts) text(elem ...string) string {
+	s, err := sysfs.Optional(f.path(elem...))
+	if err != nil {
+		return ""
+	}
+	return s
+}

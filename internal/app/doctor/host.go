@@ -1,0 +1,126 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
+	"dcm/internal/sanitize"
+)
+
+func boundToVFIO(f *facts) (out []problem) {
+	for _, g := range f.gpus {
+		if g.driver == "vfio-pci" {
+			out = append(out, problem{string(g.address), g.model + " is bound to vfio-pci"})
+		}
+	}
+	return out
+}
+
+func consoleOnGPU(f *facts) (out []problem) {
+	names, _ := sysfs.Names(f.path("sys/class/graphics")) // without the directory there are none
+	slices.Sort(names)
+	for _, name := range names {
+		device, _ := sysfs.Link(f.path("sys/class/graphics", name, "device"))
+		for _, g := range f.gpus {
+			if string(g.address) == device {
+				out = append(out, problem{string(g.address), fmt.Sprintf("a console is on it (%s)", sanitize.Text(name))})
+			}
+		}
+	}
+	return out
+}
+
+func displayManager(f *facts) []problem {
+	const unit = "display-manager.service"
+	if len(f.gpus) == 0 || slices.Contains(f.cfg.Clients, unit) || !f.exists("etc/systemd/system", unit) {
+		return nil
+	}
+	return []problem{{unit, "it is enabled and is no client: its greeter may have a GPU open"}}
+}
+
+func noGuard(f *facts) []problem {
+	if !f.cfg.Exclusive || !older(f.kernel, "5.10") {
+		return nil
+	}
+	return []problem{{"kernel", fmt.Sprintf("exclusive partitions are not enforced (found %s, want 5.10)", f.kernel)}}
+}
+
+func lockedDown(f *facts) (out []problem) {
+	mode := f.text("sys/kernel/security/lockdown")
+	if mode == "" || strings.Contains(mode, "[none]") {
+		return nil
+	}
+	for vendor, module := range map[partition.Vendor]string{partition.AMD: "amdgpu", partition.NVIDIA: "nvidia"} {
+		if len(f.of(vendor)) > 0 && strings.Contains(f.text("sys/module", module, "taint"), "E") {
+			out = append(out, problem{module, "the module has no signature, and the kernel is locked down"})
+		}
+	}
+	return out
+}
+
+func kubeletOrder(f *facts) []problem {
+	const unit = "kubelet.service"
+	if len(f.gpus) == 0 || !f.enabled(unit) || slices.Contains(f.cfg.Clients, unit) || f.ordered(unit) {
+		return nil
+	}
+	return []problem{{unit, "it does not start after dcm-apply.service: at boot it counts the GPUs before they are partitioned"}}
+}
+
+// ordered reports whether a drop-in of the unit orders it after dcm-apply.service.
+func (f *facts) ordered(unit string) bool {
+	files, _ := filepath.Glob(f.path("*", "systemd", "system", unit+".d", "*.conf")) // the pattern is valid
+	generated, _ := filepath.Glob(f.path("run", "systemd", "generator*", unit+".d", "*.conf"))
+	return slices.ContainsFunc(append(files, generated...), func(file string) bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), "dcm-apply.service")
+	})
+}
+
+// rivals finds managers by their unit, and those in containers by the name of their
+// process, which the kernel cuts to 15 bytes.
+func rivals(f *facts) (out []problem) {
+	if len(f.gpus) == 0 {
+		return nil
+	}
+	const unit = "nvidia-mig-manager.service"
+	if f.enabled(unit) {
+		out = append(out, problem{unit, "it is enabled and sets MIG too"})
+	}
+	pids, _ := sysfs.Numbers(f.path("proc")) // without the directory there are none
+	for _, pid := range pids {
+		name := f.text("proc", strconv.Itoa(pid), "comm")
+		if name == "device-config-m" || name == "nvidia-mig-mana" {
+			out = append(out, problem{fmt.Sprintf("process %d", pid), name + " partitions the GPUs too"})
+		}
+	}
+	return out
+}
+
+func udevModes(f *facts) (out []problem) {
+	files, _ := filepath.Glob(f.path("etc/udev/rules.d", "*.rules")) // the pattern is valid
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || len(f.gpus) == 0 {
+			continue
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if opensGPU(line) {
+				name := strings.TrimPrefix(file, strings.TrimSuffix(f.root, "/"))
+				out = append(out, problem{sanitize.Text(name), fmt.Sprintf("line %d gives every user access to GPU devices", i+1)})
+			}
+		}
+	}
+	return out
+}
+
+func opensGPU(line string) bool {
+	rule := strings.TrimSpace(line)
+	device := strings.Contains(rule, "kfd") || strings.Contains(rule, "renderD") || strings.Contains(rule, "nvidia")
+	return device && !strings.HasPrefix(rule, "#") && strings.Contains(rule, `"0666"`)
+}
