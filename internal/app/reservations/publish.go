@@ -178,7 +178,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: d.Address, Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
 				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
-				Render: p.RenderNode(), Memory: p.Bytes, Beside: p.CompanionNodes,
+				Render: p.RenderNode(), Memory: p.Bytes, Companions: p.CompanionNodes,
 			}
 			if p.Card != "" {
 				one.Card = "/dev/dri/" + p.Card
@@ -215,8 +215,8 @@ func wants(list []config.Reservation, parts []runstate.Part, devices []gpu.Devic
 }
 
 func companionNodes(p runstate.Part) []string {
-	if len(p.Beside) > 0 {
-		return p.Beside
+	if len(p.Companions) > 0 {
+		return p.Companions
 	}
 	return []string{lease.CommonNode}
 }
@@ -225,7 +225,7 @@ func companionNodes(p runstate.Part) []string {
 func sharedNodes(parts []runstate.Part, own []string) []string {
 	var out []string
 	for _, p := range parts {
-		for _, b := range p.Beside {
+		for _, b := range p.Companions {
 			if slices.Contains(own, p.Render) && !slices.Contains(out, b) {
 				out = append(out, b)
 			}
@@ -247,7 +247,7 @@ const vendorCDIService = "nvidia-cdi-refresh.service"
 // engines, together with the libraries that a container needs.
 func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
 	if there, masked := systemd.Installed(s.Host.Path(), vendorCDIService); there && !masked {
-		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Beside) > 0 })
+		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Companions) > 0 })
 	}
 	return p
 }

@@ -60,7 +60,7 @@ func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 // dcm describes the partitions to container engines unless the vendor's service does.
 func TestWithoutVendorCDI(t *testing.T) {
 	const refresh = "systemd/system/nvidia-cdi-refresh.service"
-	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Beside: []string{"/dev/nvidiactl"}}}}
+	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Companions: []string{"/dev/nvidiactl"}}}}
 	for name, c := range map[string]struct {
 		files map[string]string // where links lead, "" for a file
 		told  int

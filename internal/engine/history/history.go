@@ -1,10 +1,8 @@
-// Package history keeps the last runs of dcm-apply.service: how each ended, and what
-// asked for it. The file outlives a boot where the disk does, and has an end.
+// Package history keeps the last runs of dcm-apply.service, each with its result and its reason.
 //
-// It has one writer, the oneshot under its lock. A run is a line when it begins and
-// another when it ends, so that one that was killed is there too, also when the host
-// was. A line is added to the file and nothing of it changed, which costs a run next
-// to nothing; that a loss of power takes the last line away is borne.
+// The file has one writer, the oneshot under its lock. A run appends one line when it begins and
+// another when it ends, so that a killed run is recorded too. A loss of power may lose the last
+// line.
 package history
 
 import (
@@ -25,12 +23,12 @@ import (
 // File is the file's name in the state directory, /var/lib/dcm.
 const File = "history.jsonl"
 
-// Most is how many runs are kept.
+// Most is the number of runs that are kept.
 const Most = 100
 
-// crowded is at how many bytes the file is written anew: a run has two lines of some
-// three hundred, and few tell an error, which may have a thousand.
-const crowded = 256 << 10
+// maxSize is the size, in bytes, at which old runs are removed. A run has two lines of about 300
+// bytes, or 1000 with an error.
+const maxSize = 256 << 10
 
 // Entry is one run.
 type Entry struct {
@@ -42,12 +40,12 @@ type Entry struct {
 	Source   string          `json:"source,omitempty"` // what selected the profile
 	Asked    runstate.Asked  `json:"asked"`
 	Result   runstate.Result `json:"result"`
-	Changed  int             `json:"changed"` // GPUs that have another mode now
+	Changed  int             `json:"changed"` // number of GPUs with another mode than before
 	GPUs     int             `json:"gpus"`
 	Error    string          `json:"error,omitempty"`
 }
 
-// Of is the run as an entry.
+// Of returns the entry of a run.
 func Of(r runstate.Run) Entry {
 	e := Entry{
 		ID: r.ID, Boot: r.Boot, Started: r.Started, Finished: r.Finished, Profile: r.Profile, Source: r.Source,
@@ -74,12 +72,12 @@ func Append(path string, e Entry) error {
 		err = add(path, append(line, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("cannot keep the history of runs: %w", err)
+		return fmt.Errorf("cannot write the history of runs: %w", err)
 	}
 	return nil
 }
 
-// add writes the line behind what is there, and behind a line's end.
+// add appends a line. If the last line was cut off, it ends that one first.
 func add(path string, line []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -95,10 +93,10 @@ func add(path string, line []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// crop leaves the last runs in a file that has become long.
+// crop removes old runs from a file that has reached maxSize.
 func crop(path string) error {
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < crowded {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < maxSize {
 		return nil
 	}
 	if err != nil {
@@ -119,8 +117,8 @@ func crop(path string) error {
 	return atomicfile.Write(path, kept.Bytes(), atomicfile.Options{Mode: 0o644})
 }
 
-// Read returns the last runs, the latest at the end; none if there is no file.
-// underWay says that a run is under way: otherwise one without an end was killed.
+// Read returns the last runs, the latest at the end; none if there is no file. underWay reports
+// whether a run is in progress; if not, a run without an end was killed.
 func Read(path string, underWay bool) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,8 +136,8 @@ func Read(path string, underWay bool) ([]Entry, error) {
 	return all, nil
 }
 
-// parse joins the lines of each run. What is no line of this form, as the rest of one
-// that was cut off, is passed over.
+// parse joins the two lines of each run. It skips lines that are not valid, such as one that was
+// cut off.
 func parse(text []byte) []Entry {
 	var all []Entry
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -105,7 +105,7 @@ func TestTheFileHasAnEnd(t *testing.T) {
 		t.Errorf("%d runs, %v", len(all), err)
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > crowded+2<<10 || info.Mode().Perm() != 0o644 {
+	if err != nil || info.Size() > maxSize+2<<10 || info.Mode().Perm() != 0o644 {
 		t.Errorf("%d bytes, mode %v, %v", info.Size(), info.Mode(), err)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Clients are the configured clients, the services that partitions are reserved for
-// and, if that is configured, those that the daemon has found in this boot. A file of them that cannot be read is as none: what
-// it named is found again.
+// Clients returns the configured clients, the services with reservations and, if so configured,
+// the services that the daemon discovered in this boot. If their file cannot be read there are
+// none: the daemon discovers them again.
 func Clients(h *Host, cfg *config.Config) []string {
 	all := slices.Clone(cfg.Clients)
 	for _, r := range cfg.Reservations {
@@ -32,8 +32,8 @@ func Clients(h *Host, cfg *config.Config) []string {
 	return all
 }
 
-// DiscoverableUnits returns those of the units that could be clients. A transient service is a
-// job that somebody has started by hand (systemd-run), and would begin anew.
+// DiscoverableUnits returns the units that may become clients. A transient service may not: it is
+// a job of a user (systemd-run), and a restart would begin it again.
 func DiscoverableUnits(h *Host, units []string) []string {
 	return slices.DeleteFunc(slices.Clone(units), func(unit string) bool {
 		_, err := os.Lstat(h.Path("run/systemd/transient", unit))

@@ -5,8 +5,8 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// History is the last runs, the latest last. Where it cannot be told whether a run is under
-// way there is none: one that has no end then was killed.
+// History returns the last runs, the latest at the end. If the lock of runs cannot be read, a run
+// without an end counts as killed.
 func History(h *Host) ([]history.Entry, error) {
 	busy, err := filelock.Held(h.RunLock())
 	all, bad := history.Read(h.Path("var/lib/dcm", history.File), busy && err == nil)

@@ -20,48 +20,49 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Host is a machine, or a tree of files that looks like one.
+// Host is a machine, or a tree of files that represents one.
 type Host struct {
-	Root    string // "/" but for tests and for looking at another tree
+	Root    string // "/", except in tests and for another tree
 	Version string // of this program
 }
 
-// Here tells whether this is the running host: of another tree there is nobody to
-// ask, and nothing but its files to change.
+// Here reports whether this is the running host. Another tree has files only: no systemd, and no
+// processes.
 func (h *Host) Here() bool { return h.Root == "/" }
 
+// Path returns a path below the root.
 func (h *Host) Path(elem ...string) string {
 	return filepath.Join(append([]string{h.Root}, elem...)...)
 }
 
-// Runtime is the directory of reports, locks and the until-reboot selection.
+// Runtime returns the directory of reports, locks and the selection until the next reboot.
 func (h *Host) Runtime() string { return h.Path("run/dcm") }
 
-// RunLock is the file that a run holds a lock on.
+// RunLock returns the file that a run locks.
 func (h *Host) RunLock() string { return h.Path("run/dcm/apply.lock") }
 
-// LeasesLock is the file that is locked while a lease is given, and over a run.
+// LeasesLock returns the file that is locked during a run, and while a lease is granted.
 func (h *Host) LeasesLock() string { return h.Path("run/dcm/leases.lock") }
 
-// GuardOff is the file that keeps the guard out of the kernel until the next boot.
+// GuardOff returns the file that disables the guard until the next boot.
 func (h *Host) GuardOff() string { return h.Path("run/dcm/guard.off") }
 
-// Config is the configuration of every layer together.
+// Config loads the configuration from all its layers.
 func (h *Host) Config() (*config.Config, error) {
 	return config.Load(config.DefaultPaths(h.Root))
 }
 
-// Effective is Config, or where that cannot be used what the daemon has handed on, beside
-// the reason.
+// Effective returns Config or, if that cannot be used, the last good configuration that the daemon
+// saved, together with the error.
 func (h *Host) Effective() (*config.Config, error) {
 	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	return cfg, errors.Join(broken, err)
 }
 
-// DialTimeout keeps a look from waiting for a bus that does not answer.
+// DialTimeout limits queries of systemd.
 const DialTimeout = 3 * time.Second
 
-// Dial reaches systemd, but never on behalf of another tree.
+// Dial connects to systemd. It returns an error for another tree.
 func (h *Host) Dial(ctx context.Context) (*systemd.Conn, error) {
 	if !h.Here() {
 		return nil, errors.New("not for another root directory")
@@ -69,7 +70,7 @@ func (h *Host) Dial(ctx context.Context) (*systemd.Conn, error) {
 	return systemd.Dial(ctx)
 }
 
-// DialToWait is Dial for who is going to wait for a change of units, maybe for days.
+// DialToWait is Dial for a caller that waits for a change of units, possibly for days.
 func (h *Host) DialToWait(ctx context.Context) (*systemd.Conn, error) {
 	if !h.Here() {
 		return nil, errors.New("not for another root directory")
@@ -77,7 +78,7 @@ func (h *Host) DialToWait(ctx context.Context) (*systemd.Conn, error) {
 	return systemd.DialToWait(ctx)
 }
 
-// BootID is the kernel's name of this boot, "" if it does not tell.
+// BootID returns the kernel's id of this boot, "" if it cannot be read.
 func (h *Host) BootID() string {
 	id, err := os.ReadFile(h.Path("proc/sys/kernel/random/boot_id"))
 	if err != nil {
@@ -86,7 +87,8 @@ func (h *Host) BootID() string {
 	return sanitize.Text(strings.TrimSpace(string(id)))
 }
 
-// NeedRoot refuses what only root can do before anything is half done.
+// NeedRoot returns an error if the caller is not root, before work begins that only root can
+// finish.
 func (h *Host) NeedRoot(what string) error {
 	if os.Geteuid() == 0 || !h.Here() {
 		return nil
@@ -94,7 +96,7 @@ func (h *Host) NeedRoot(what string) error {
 	return fmt.Errorf("%s needs root: %w", what, errors.New("run it with sudo"))
 }
 
-// Kernel is the release of the one that runs; "" where it does not tell.
+// Kernel returns the release of the running kernel, "" if it cannot be read.
 func (h *Host) Kernel() string {
 	text, _ := os.ReadFile(h.Path("proc/sys/kernel/osrelease"))
 	return sanitize.Text(strings.TrimSpace(string(text)))

@@ -12,8 +12,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// leases are those that there are, by the cgroups of their units: a process of each.
-// Nobody has to be asked, so that the oneshot sees them too.
+// LeaseHolders returns one process of each lease. It reads cgroups only, so that the oneshot can
+// call it without the daemon.
 func LeaseHolders(h *Host) []gpu.Holder {
 	var out []gpu.Holder
 	for _, unit := range LeaseUnits(h) {
@@ -31,9 +31,9 @@ func LeaseHolders(h *Host) []gpu.Holder {
 	return out
 }
 
-// LeaseUnits are the leases' cgroups, whether anybody is in them or not.
+// LeaseUnits returns the units of the leases, also those without a process.
 func LeaseUnits(h *Host) []string {
-	entries, _ := os.ReadDir(h.Path("sys/fs/cgroup", unitname.Slice)) // not there: nobody has ever had one
+	entries, _ := os.ReadDir(h.Path("sys/fs/cgroup", unitname.Slice)) // the directory is missing until the first lease
 	var out []string
 	for _, e := range entries {
 		if name, ok := unitname.ParseLease(e.Name()); ok {
@@ -43,12 +43,12 @@ func LeaseUnits(h *Host) []string {
 	return out
 }
 
-// first is the first process of a cgroup or of one below it, 0 if there is none.
+// first returns the first process in a cgroup or below it, 0 if there is none.
 func first(cgroup string) int {
 	pid := 0
 	_ = filepath.WalkDir(cgroup, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
-			return nil // a part of it is gone
+			return nil // it was removed meanwhile
 		}
 		text, _ := os.ReadFile(path)
 		line, _, _ := strings.Cut(string(text), "\n")

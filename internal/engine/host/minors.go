@@ -5,13 +5,13 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Minors is what the kernel has for device nodes, and who has taken some.
+// Minors returns the device minors that the kernel has, and their users.
 func Minors(h *Host) (gpu.Minors, error) {
 	return gpu.ReadMinors(h.Path("sys"), h.Kernel(), OpenNode(h, nil).Traits())
 }
 
-// Shortage tells which partitions of GPUs that are so, or become so, get no device node;
-// nil if each has one, or if that cannot be seen.
+// Shortage returns the partitions of the GPUs that get no device node, nil if each gets one or if
+// that is unknown.
 func Shortage(h *Host, gpus []partition.GPU) *gpu.Shortage {
 	m, err := Minors(h)
 	if err != nil {

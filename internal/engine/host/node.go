@@ -13,16 +13,16 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// OpenNode is the hardware, set up as the configuration says; without one, by sysfs
-// alone.
+// OpenNode opens the hardware as the configuration says. Without a configuration it uses sysfs
+// only.
 func OpenNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	if !h.Here() {
-		cfg = nil // what is installed here is not for another tree
+		cfg = nil // the libraries of this host are not for another tree
 	}
 	return openNode(h, cfg, opts...)
 }
 
-// OpenNodeForRun is the hardware for a run, which may change it.
+// OpenNodeForRun opens the hardware for a run, which may create device nodes.
 func OpenNodeForRun(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	if !h.Here() {
 		cfg = nil
@@ -30,7 +30,7 @@ func OpenNodeForRun(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	return openVendors(h, cfg, openNVIDIA(h, roots(h), nvidia.CreateNodes()), opts...)
 }
 
-// Libraries names those of the vendors', or says why one is not used.
+// Libraries returns the vendors' libraries, or why one is not used.
 func Libraries(ctx context.Context, h *Host) []gpu.Library {
 	cfg, err := h.Config()
 	if err != nil {
@@ -39,7 +39,7 @@ func Libraries(ctx context.Context, h *Host) []gpu.Library {
 	return openNode(h, cfg).Libraries(ctx)
 }
 
-// openNode is where a vendor is added.
+// openNode lists the vendors.
 func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	return openVendors(h, cfg, openNVIDIA(h, roots(h)), opts...)
 }
@@ -64,7 +64,7 @@ func amd(h *Host, roots gpu.Roots, cfg *config.Config) gpu.Vendor {
 // nvml is the program that loads NVIDIA's library.
 const nvml = "/usr/libexec/dcm/dcm-nvml"
 
-// openNVIDIA is asked through its library alone, which is not for another tree.
+// openNVIDIA uses NVIDIA's library, which is not for another tree.
 func openNVIDIA(h *Host, roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 	if !h.Here() {
 		return nvidia.Open(roots)
@@ -72,17 +72,17 @@ func openNVIDIA(h *Host, roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.ConflictingUnit(func() string { return conflictingUnit(h) }))...)
 }
 
-// migManager sets MIG at boot from a configuration of its own.
+// migManager is the unit of mig-parted, which sets MIG at boot from its own configuration.
 const migManager = "nvidia-mig-manager.service"
 
-// conflictingUnit is that unit while it is enabled, "" else.
+// conflictingUnit returns migManager if it is enabled, otherwise "".
 func conflictingUnit(h *Host) string {
 	if _, masked := systemd.Installed(h.Path(), migManager); masked {
 		return ""
 	}
 	for _, dir := range []string{"etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system"} {
 		for _, kind := range []string{"wants", "requires"} {
-			found, _ := filepath.Glob(h.Path(dir, "*."+kind, migManager)) // the pattern is in order
+			found, _ := filepath.Glob(h.Path(dir, "*."+kind, migManager)) // the pattern is valid
 			if len(found) > 0 {
 				return migManager
 			}

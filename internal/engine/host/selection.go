@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/config/selection"
 )
 
-// Select selects the profile for good, in dcm.toml.
+// Select selects the profile permanently, in dcm.toml.
 func Select(h *Host, name string) error {
 	return selection.Select(config.DefaultPaths(h.Root), name)
 }

@@ -15,18 +15,18 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Host is where the record is kept, and what tells whether it stays there.
+// Host has the directory of the record, and the trees that show whether it survives a reboot.
 type Host struct {
 	Dir  string // of the record
 	Proc string // "/proc"
 	Sys  string // "/sys"
 }
 
-// witness is a file beside the record that holds the boot it was written in. One that
-// is there in another boot has shown that files there outlive a reboot.
+// witness is a file next to the record that contains the boot in which it was written. If it
+// exists in another boot, files in the directory survive a reboot.
 const witness = "lasts"
 
-// Testify leaves a witness for the boots to come, if there is none.
+// Testify writes the witness if there is none.
 func (h Host) Testify() error {
 	f, err := os.OpenFile(filepath.Join(h.Dir, witness), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -37,17 +37,17 @@ func (h Host) Testify() error {
 		err = errors.Join(err, f.Sync(), f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("cannot leave a witness of this boot: %w", err)
+		return fmt.Errorf("cannot write the file that shows whether files survive a reboot: %w", err)
 	}
 	return nil
 }
 
-// boot tells this boot from others: by the kernel's id, and in a container, where
-// that may be the machine's, by the start of its first process.
+// boot returns an id of this boot: the kernel's boot id and the start time of process 1, since a
+// container may have the boot id of its machine.
 func (h Host) boot() string {
 	id, _ := os.ReadFile(filepath.Join(h.Proc, "sys/kernel/random/boot_id"))
 	stat, _ := os.ReadFile(filepath.Join(h.Proc, "1/stat"))
-	// proc_pid_stat(5): the 22nd field, and the second is a name in parentheses.
+	// See proc_pid_stat(5): the start time is field 22; field 2 is a name in parentheses.
 	since := ""
 	if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 19 {
 		since = f[19]
@@ -60,26 +60,25 @@ func (h Host) outlived() bool {
 	return err == nil && len(text) > 0 && strings.TrimSpace(string(text)) != strings.TrimSpace(h.boot())
 }
 
-// Lasting returns nil if it can be shown that the record is there after a reboot,
-// else a [Refusal]: a host that forgets what it was rebooted for would be rebooted
-// for it without end.
+// Lasting returns nil if there is evidence that the record survives a reboot, otherwise a
+// [Refusal]: without the record the host would be rebooted again and again.
 func (h Host) Lasting() error {
 	kind, sure, err := h.filesystem(h.Dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the host is not rebooted: cannot tell whether %s outlives a reboot: %w", h.Dir, err)
+		return fmt.Errorf("refusing to reboot: cannot determine whether %s survives a reboot: %w", h.Dir, err)
 	case sure && kind == "":
 		return nil
 	case sure:
-		return &Refusal{fmt.Sprintf("the host is not rebooted: %s is on %s, which does not outlive a reboot, and so it could become a loop", h.Dir, kind)}
+		return &Refusal{fmt.Sprintf("refusing to reboot: %s does not survive a reboot, since it is on %s (would risk a reboot loop)", h.Dir, kind)}
 	case h.outlived():
 		return nil
 	}
-	return &Refusal{fmt.Sprintf("the host is not rebooted: %s is on %s, of which nothing shows yet that it outlives a reboot, and so it could become a loop; once the host was rebooted by hand that is known", h.Dir, kind)}
+	return &Refusal{fmt.Sprintf("refusing to reboot: cannot verify that %s survives a reboot, since it is on %s (would risk a reboot loop). hint: reboot once by hand", h.Dir, kind)}
 }
 
-// filesystem names what the directory is on if that does not outlive a reboot, or may
-// not; sure tells which of the two.
+// filesystem returns the kind of file system of a directory that does not survive a reboot, if
+// sure, or may not, if not sure. kind is "" for one that does.
 func (h Host) filesystem(dir string) (kind string, sure bool, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -100,8 +99,8 @@ func (h Host) filesystem(dir string) (kind string, sure bool, err error) {
 
 const zfs = 0x2fc12fc1
 
-// overlay looks at the layer that is written to, as far as it can be seen: it may
-// have been mounted before the root was changed.
+// overlay checks the upper layer of an overlay. That may be invisible, if it was mounted before
+// the root was changed.
 func (h Host) overlay(dir string) (kind string, sure bool, err error) {
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {
@@ -131,7 +130,7 @@ func (h Host) overlay(dir string) (kind string, sure bool, err error) {
 	return "an overlay", false, nil
 }
 
-// device names the block device below if that is memory.
+// device returns the block device of a directory if the device is memory.
 func (h Host) device(dir string) (kind string, sure bool, err error) {
 	var s unix.Stat_t
 	if err := unix.Stat(dir, &s); err != nil {
@@ -139,7 +138,7 @@ func (h Host) device(dir string) (kind string, sure bool, err error) {
 	}
 	path, err := filepath.EvalSymlinks(filepath.Join(h.Sys, fmt.Sprintf("dev/block/%d:%d", unix.Major(s.Dev), unix.Minor(s.Dev))))
 	if err != nil {
-		return "", true, nil // no one device, as of a network file system and of btrfs
+		return "", true, nil // network file systems and btrfs have no single device
 	}
 	return h.block(path)
 }
@@ -153,7 +152,7 @@ func (h Host) block(path string) (kind string, sure bool, err error) {
 		if kind, sure, err := h.filesystem(filepath.Dir(strings.TrimSpace(string(file)))); err == nil && kind != "" {
 			return name + " in " + kind, sure, nil
 		} else if err != nil {
-			return name + ", whose file cannot be seen", false, nil
+			return name + ", whose backing file cannot be read", false, nil
 		}
 	}
 	below, err := os.ReadDir(filepath.Join(path, "slaves"))

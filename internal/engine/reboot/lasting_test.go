@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is a host of which the directory is on what the test runs on.
+// tree returns a host whose directory is on the file system of the test.
 func tree(t *testing.T, dir string) Host {
 	h := Host{Dir: dir, Proc: t.TempDir(), Sys: t.TempDir()}
 	put(t, filepath.Join(h.Proc, "sys/kernel/random/boot_id"), "one\n")
@@ -28,7 +28,7 @@ func put(t *testing.T, path, text string) {
 	}
 }
 
-func TestMemoryDoesNotLast(t *testing.T) {
+func TestLasting_Tmpfs(t *testing.T) {
 	var s unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &s); err != nil || uint32(s.Type) != unix.TMPFS_MAGIC {
 		t.Skip("needs a tmpfs at /dev/shm")
@@ -40,12 +40,12 @@ func TestMemoryDoesNotLast(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := tree(t, dir)
 	put(t, filepath.Join(dir, witness), "another boot\n") // as an image may hold one
-	if err := h.Lasting(); err == nil || !strings.Contains(err.Error(), "on tmpfs, which does not outlive a reboot") {
+	if err := h.Lasting(); err == nil || !strings.Contains(err.Error(), "does not survive a reboot, since it is on tmpfs") {
 		t.Errorf("Lasting returns %v, want a refusal that names tmpfs", err)
 	}
 }
 
-func TestAMemoryDiskDoesNotLast(t *testing.T) {
+func TestBlock_MemoryDisk(t *testing.T) {
 	h := tree(t, t.TempDir())
 	for name, want := range map[string]string{"sda1": "", "zram0": "the memory disk zram0", "ram3": "the memory disk ram3", "dm-0": "dm-0 on the memory disk zram1"} {
 		dir := filepath.Join(h.Sys, "devices/virtual/block", name)
@@ -59,7 +59,7 @@ func TestAMemoryDiskDoesNotLast(t *testing.T) {
 	}
 }
 
-func TestAWitnessOfAnotherBootIsEvidence(t *testing.T) {
+func TestOutlived_WitnessOfAnotherBoot(t *testing.T) {
 	h := tree(t, t.TempDir())
 	if h.outlived() {
 		t.Error("outlived without a witness")

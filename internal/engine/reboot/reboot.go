@@ -1,28 +1,27 @@
-// Package reboot decides whether the host may be rebooted for something that
-// cannot be had otherwise, so that it never becomes a loop: once for each wish,
-// written down before the reboot.
+// Package reboot decides whether the host may be rebooted for a profile that needs it. To prevent
+// a reboot loop, it allows one reboot for each wish, and the wish is recorded before the reboot.
 //
-// It knows neither what is wished for nor how to reboot.
+// It does not know what a wish means or how to reboot.
 package reboot
 
 import (
+	"fmt"
 	"time"
 
 	"dcm/internal/engine/statefile"
 )
 
-// apart is the least time between two reboots for the same wish, granted in
-// between or not: what comes true and is undone again and again is a mistake
-// somewhere else.
-const apart = time.Hour
+// minInterval is the minimum time between two reboots for the same wish. If a wish is fulfilled
+// and undone repeatedly, the cause is elsewhere.
+const minInterval = time.Hour
 
-// Record is what is written down of a reboot.
+// Record is the record of a reboot.
 type Record struct {
-	Wish    string    `json:"wish"` // what for; equal texts are the same wish
+	Wish    string    `json:"wish"` // the purpose; equal texts are the same wish
 	Why     string    `json:"why"`
-	Boot    string    `json:"boot"` // the kernel's boot id when it was asked for
+	Boot    string    `json:"boot"` // the kernel's boot id at the request
 	Time    time.Time `json:"time"`
-	Granted bool      `json:"granted,omitempty"` // it has come true since
+	Granted bool      `json:"granted,omitempty"` // the wish has been fulfilled since
 }
 
 // Refusal is why there is no reboot.
@@ -30,7 +29,7 @@ type Refusal struct{ text string }
 
 func (r *Refusal) Error() string { return r.text }
 
-// In is the record's file. What is written to it survives a loss of power.
+// In returns the record's file. A written record survives a loss of power.
 func In(path string) statefile.File[Record] { return statefile.File[Record]{Path: path, Durable: true} }
 
 // May returns nil if the host may be rebooted for the next wish, else a [Refusal].
@@ -40,19 +39,19 @@ func May(last *Record, next Record) error {
 	case last == nil || last.Wish != next.Wish && last.Boot != next.Boot:
 		return nil
 	case last.Boot == next.Boot:
-		return &Refusal{"a reboot was asked for at " + last.when() + " and has not happened yet"}
+		return &Refusal{"refusing to reboot: a reboot was requested at " + last.when() + " and has not happened yet"}
 	case !last.Granted:
-		return &Refusal{"the host was rebooted for it at " + last.when() + ", in vain, and is not rebooted again before the configuration changes"}
-	case next.Time.Sub(last.Time) < apart:
-		return &Refusal{"the host was rebooted for it at " + last.when() + ", which is too short ago"}
+		return &Refusal{"refusing to reboot: the reboot at " + last.when() + " did not help; the next one is allowed after a change of the configuration"}
+	case next.Time.Sub(last.Time) < minInterval:
+		return &Refusal{fmt.Sprintf("refusing to reboot: the last reboot for this was at %s (want at least %s between two)", last.when(), minInterval)}
 	}
 	return nil
 }
 
 func (r *Record) when() string { return r.Time.UTC().Format(time.RFC3339) }
 
-// Reached notes that a wish is true. A record of another one has done its duty and
-// goes, so that a change of mind begins afresh.
+// Reached records that a wish is fulfilled. It removes the record of another wish, so that a
+// later one may be rebooted for.
 func Reached(path, wish string) error {
 	last, err := In(path).Read()
 	switch {
@@ -64,6 +63,6 @@ func Reached(path, wish string) error {
 		last.Granted = true
 		return In(path).Write(*last)
 	}
-	// Also one that cannot be read, which would refuse every reboot for ever.
+	// A record that cannot be read would prevent every reboot.
 	return In(path).Remove()
 }

@@ -11,7 +11,7 @@ import (
 
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
-func TestAWishIsRebootedForOnce(t *testing.T) {
+func TestMay_OncePerWish(t *testing.T) {
 	asked := Record{Wish: "NPS4", Boot: "1", Time: noon()}
 	granted := asked
 	granted.Granted = true
@@ -20,14 +20,14 @@ func TestAWishIsRebootedForOnce(t *testing.T) {
 		next Record
 		why  string // "": it may be
 	}{
-		"the first":                       {nil, Record{Wish: "NPS4", Boot: "1"}, ""},
-		"again in the same boot":          {&asked, Record{Wish: "NPS4", Boot: "1"}, "a reboot was asked for at 2026-01-02T12:00:00Z and has not happened yet"},
-		"another in the same boot":        {&asked, Record{Wish: "NPS2", Boot: "1"}, "a reboot was asked for at 2026-01-02T12:00:00Z and has not happened yet"},
-		"after the reboot":                {&asked, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour * 1000)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, in vain, and is not rebooted again before the configuration changes"},
-		"another after the reboot":        {&asked, Record{Wish: "NPS2", Boot: "2"}, ""},
-		"after it came true, much later":  {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour)}, ""},
-		"after it came true, soon":        {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Minute)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, which is too short ago"},
-		"after it came true, clock wrong": {&granted, Record{Wish: "NPS4", Boot: "2", Time: time.Unix(0, 0)}, "the host was rebooted for it at 2026-01-02T12:00:00Z, which is too short ago"},
+		"the first":                      {nil, Record{Wish: "NPS4", Boot: "1"}, ""},
+		"again in the same boot":         {&asked, Record{Wish: "NPS4", Boot: "1"}, "refusing to reboot: a reboot was requested at 2026-01-02T12:00:00Z and has not happened yet"},
+		"another in the same boot":       {&asked, Record{Wish: "NPS2", Boot: "1"}, "refusing to reboot: a reboot was requested at 2026-01-02T12:00:00Z and has not happened yet"},
+		"after the reboot":               {&asked, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour * 1000)}, "refusing to reboot: the reboot at 2026-01-02T12:00:00Z did not help; the next one is allowed after a change of the configuration"},
+		"another after the reboot":       {&asked, Record{Wish: "NPS2", Boot: "2"}, ""},
+		"after it came true, much later": {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Hour)}, ""},
+		"fulfilled, within an hour":      {&granted, Record{Wish: "NPS4", Boot: "2", Time: noon().Add(time.Minute)}, "refusing to reboot: the last reboot for this was at 2026-01-02T12:00:00Z (want at least 1h0m0s between two)"},
+		"fulfilled, with a wrong clock":  {&granted, Record{Wish: "NPS4", Boot: "2", Time: time.Unix(0, 0)}, "refusing to reboot: the last reboot for this was at 2026-01-02T12:00:00Z (want at least 1h0m0s between two)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""

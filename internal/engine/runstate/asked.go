@@ -8,19 +8,19 @@ import (
 	"dcm/internal/engine/statefile"
 )
 
-// Asked is what asked for a run: a reason, and a person or a program where one is
-// known. It says what the host knows, and proves nothing: root can write any of it.
+// Asked is the reason of a run and, if it is known, the process that requested it. It is for
+// people to read and proves nothing: root can write any of it.
 type Asked struct {
 	Why string `json:"why"` // "the configuration changed", "dcm use cpx"
 	Who *Who   `json:"who,omitempty"`
 }
 
-// Who is a process that asked, as it was when it did.
+// Who is a process that requested a run, at the time of the request.
 type Who struct {
 	UID   uint32 `json:"uid"`
-	User  string `json:"user,omitempty"`  // the name of the UID
-	Sudo  string `json:"sudo,omitempty"`  // whose sudo or pkexec it is
-	Login string `json:"login,omitempty"` // who has logged in (loginuid), by name or number
+	User  string `json:"user,omitempty"`  // the name of UID
+	Sudo  string `json:"sudo,omitempty"`  // the user that ran sudo or pkexec
+	Login string `json:"login,omitempty"` // the user that logged in (loginuid), a name or number
 	PID   int    `json:"pid,omitempty"`
 	Unit  string `json:"unit,omitempty"`
 }
@@ -53,15 +53,14 @@ func (w Who) String() string {
 	return text
 }
 
-// AskedFile is the note that root's command leaves for the daemon which it has
-// started anew: systemd does not tell who asked it. Every such command writes it, as
-// a whole, and the daemon takes it away.
+// AskedFile is the note that a command of root writes before it restarts the daemon, since systemd
+// does not report the caller of a start. The daemon reads and removes it.
 const AskedFile = "asked.json"
 
-// WaitingFile is the note of the command that waits for the leases to end.
+// WaitingFile is the note of the command that waits until all leases have ended.
 const WaitingFile = "when-idle.json"
 
-// Note is what is in these files.
+// Note is the content of these files.
 type Note struct {
 	Version int       `json:"version"`
 	Boot    string    `json:"boot"`
@@ -69,24 +68,24 @@ type Note struct {
 	Asked   Asked     `json:"asked"`
 }
 
-// AskedIn is the note for the daemon in the runtime directory.
+// AskedIn returns AskedFile in the runtime directory.
 func AskedIn(dir string) statefile.File[Note] { return noteIn(dir, AskedFile) }
 
-// WaitingIn is the note of the command that waits for the leases to end.
+// WaitingIn returns WaitingFile in the runtime directory.
 func WaitingIn(dir string) statefile.File[Note] { return noteIn(dir, WaitingFile) }
 
 func noteIn(dir, name string) statefile.File[Note] {
 	return file(dir, name, func(n *Note) *int { return &n.Version })
 }
 
-// Booted is what the first run of a boot was for.
+// Booted is the reason of the first run of a boot.
 const Booted = "the host has booted"
 
-// ForRun returns what asked for a run that begins: what the daemon has written down
-// before it asked systemd for it. Where it has not asked, or a run has begun since,
-// it was somebody who asked systemd; the first run of a boot is part of booting. So is the
-// first one after a soft-reboot, which keeps the boot's id: userspace returns when PID 1
-// started, and is called only where that decides.
+// ForRun returns the reason of a run that begins: the one that the daemon saved before it
+// requested the run. If the daemon did not request it, or another run has begun since, another
+// caller of systemd did. The first run of a boot has the reason Booted. So has the first run after
+// a soft-reboot, which keeps the boot id: userspace returns when PID 1 started, and is called only
+// if that decides.
 func ForRun(state *State, last *Run, boot string, userspace func() time.Time) Asked {
 	if last != nil && last.Boot != boot {
 		last = nil
@@ -103,5 +102,5 @@ func ForRun(state *State, last *Run, boot string, userspace func() time.Time) As
 	if last == nil || last.Started.Before(userspace()) {
 		return Asked{Why: Booted}
 	}
-	return Asked{Why: "somebody asked systemd for dcm-apply.service"}
+	return Asked{Why: "dcm-apply.service was started directly"}
 }

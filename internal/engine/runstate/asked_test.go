@@ -9,7 +9,7 @@ func TestWhatARunIsFor(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	asked := &State{Boot: "b", Phase: Applying, Since: at(10), Asked: &Asked{Why: "the configuration changed"}}
 	idle := &State{Boot: "b", Phase: InSync, Since: at(10), Asked: asked.Asked}
-	const somebody, boot = "somebody asked systemd for dcm-apply.service", "the host has booted"
+	const somebody, boot = "dcm-apply.service was started directly", "the host has booted"
 	for _, test := range []struct {
 		name  string
 		state *State

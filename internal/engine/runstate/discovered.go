@@ -2,12 +2,11 @@ package runstate
 
 import "dcm/internal/engine/statefile"
 
-// DiscoveredFile is the daemon's file of services that are clients without being
-// listed; the generator reads it.
+// DiscoveredFile has the services that the daemon made clients although the configuration does
+// not list them. The generator reads it.
 const DiscoveredFile = "discovered.json"
 
-// Discovered are services that were found using a GPU and are clients until the
-// boot ends.
+// Discovered are services that used a GPU and are clients until the next boot.
 type Discovered struct {
 	Version int      `json:"version"`
 	Units   []string `json:"units"`
@@ -17,8 +16,7 @@ func discoveredIn(dir string) statefile.File[Discovered] {
 	return file(dir, DiscoveredFile, func(d *Discovered) *int { return &d.Version })
 }
 
-// ReadDiscovered returns the services in the runtime directory's file; none if
-// there is no file.
+// ReadDiscovered returns the services in the runtime directory's file, none if there is no file.
 func ReadDiscovered(dir string) ([]string, error) {
 	d, err := discoveredIn(dir).Read()
 	if d == nil {
@@ -27,7 +25,7 @@ func ReadDiscovered(dir string) ([]string, error) {
 	return d.Units, nil
 }
 
-// WriteDiscovered replaces the file; without services there is none.
+// WriteDiscovered replaces the file. Without services it removes the file.
 func WriteDiscovered(dir string, units []string) error {
 	if len(units) == 0 {
 		return discoveredIn(dir).Remove()

@@ -14,8 +14,8 @@ const GuardFile = "guard.json"
 type Guard struct {
 	Version int    `json:"version"`
 	Loaded  bool   `json:"loaded"`
-	Devices int    `json:"devices"` // that open for their holders alone
-	Why     string `json:"why"`     // the guard is not possible here; "" if it is
+	Devices int    `json:"devices"` // number of device nodes that only their holders can open
+	Why     string `json:"why"`     // why the guard is not possible on this host; "" if it is
 	// Unconfined is set if, in addition, the device lists of units have no effect: systemd can
 	// load no device programs either.
 	Unconfined bool `json:"unconfined"`
@@ -23,35 +23,35 @@ type Guard struct {
 	// was killed, and the kernel may have some of what the table says and some of what it
 	// had before.
 	Changing bool `json:"changing"`
-	// Uncapped is why a process that shares may take more of the memory than its share; ""
+	// Uncapped is why a process that shares a partition may take more memory than its share; ""
 	// if none may.
 	Uncapped string `json:"uncapped"`
 
 	GuardTable
 }
 
-// GuardTable is what opens below which cgroups only.
+// GuardTable has the device nodes that open only for processes below certain cgroups.
 type GuardTable struct {
 	Table []Guarded `json:"table"`
-	All   []Cgroup  `json:"all"` // below these cgroups every device opens
+	All   []Cgroup  `json:"all"` // processes below these cgroups can open every device
 }
 
-// Guarded is a device node that opens for one holder only.
+// Guarded is a device node that only one holder can open.
 type Guarded struct {
 	Node      string   `json:"node"`      // "/dev/dri/renderD129"
 	Device    string   `json:"device"`    // "226:129"
 	Partition string   `json:"partition"` // "0000:05:00.0-1"
 	Holder    string   `json:"holder"`    // a reservation's name, or a lease's unit
-	Cgroups   []Cgroup `json:"cgroups"`   // of the holder; none: it opens for no holder now
+	Cgroups   []Cgroup `json:"cgroups"`   // of the holder; none: no process can open it now
 }
 
-// Cgroup is a cgroup by its path from the root of the tree, and the kernel's number of it.
+// Cgroup is a cgroup.
 type Cgroup struct {
-	Path   string `json:"path"` // "/dcm.slice/dcm-vllm.slice"
-	Number uint64 `json:"number"`
+	Path   string `json:"path"`   // "/dcm.slice/dcm-vllm.slice"
+	Number uint64 `json:"number"` // the kernel's id, the inode number of its directory
 }
 
-// Holds reports whether the devices of that holder are in the table and open for it.
+// Holds reports whether the table has devices of the holder, and all of them open for it.
 func (t GuardTable) Holds(holder string) bool {
 	found := false
 	for _, g := range t.Table {
@@ -65,7 +65,7 @@ func (t GuardTable) Holds(holder string) bool {
 	return found
 }
 
-// Holders are those with a device in the table, each once.
+// Holders returns the holders with a device in the table, each once.
 func (t GuardTable) Holders() []string {
 	var out []string
 	for _, g := range t.Table {
@@ -76,7 +76,7 @@ func (t GuardTable) Holders() []string {
 	return out
 }
 
-// Only is the part of the table that is about some holders.
+// Only returns the part of the table for the holders for which holder returns true.
 func (t GuardTable) Only(holder func(string) bool) GuardTable {
 	out := GuardTable{All: t.All}
 	for _, g := range t.Table {
@@ -87,10 +87,10 @@ func (t GuardTable) Only(holder func(string) bool) GuardTable {
 	return out
 }
 
-// GuardIn is the file in the runtime directory.
+// GuardIn returns GuardFile in the runtime directory.
 func GuardIn(dir string) statefile.File[Guard] {
 	return file(dir, GuardFile, func(g *Guard) *int { return &g.Version })
 }
 
-// ReadGuard returns what dcm-guard wrote last, nil if it has not run since the boot.
+// ReadGuard returns the last state that dcm-guard wrote, nil if it has not run in this boot.
 func ReadGuard(dir string) (*Guard, error) { return GuardIn(dir).Read() }

@@ -10,10 +10,10 @@ import (
 type Holder struct {
 	PID     int      `json:"pid"`
 	Command string   `json:"command"`
-	Unit    string   `json:"unit,omitempty"` // the system unit; "" where there is none
+	Unit    string   `json:"unit,omitempty"` // the system unit; "" if there is none
 	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
-	// Lessee is who was given partitions for it by a lease; "" for nobody. It may have
-	// none of them open yet.
+	// Lessee is the owner of the lease that the process belongs to; "" if it belongs to none.
+	// The process may have no partition of the lease open yet.
 	Lessee string `json:"lessee,omitempty"`
 }
 
@@ -28,7 +28,7 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s (pid %d, %s)", h.Command, h.PID, unit)
 }
 
-// devices names the first ones: one that uses a whole node has 64 partitions open.
+// devices lists at most four devices: a process that uses a whole node has 64 partitions open.
 func (h Holder) devices() string {
 	const most = 3
 	if more := len(h.Devices) - most; more > 1 {
@@ -37,7 +37,7 @@ func (h Holder) devices() string {
 	return strings.Join(h.Devices, ", ")
 }
 
-// InUse is the error of work that processes keep from being done.
+// InUse returns the error of a run that these processes prevent.
 func InUse(holders []Holder) *Error {
 	const most = 3
 	var names []string

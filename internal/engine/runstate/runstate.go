@@ -1,9 +1,9 @@
-// Package runstate holds what dcm tells about itself: the report of the last run
-// of dcm-apply.service and the state of the daemon. Each is one JSON file with
-// one writer, replaced atomically, readable by everyone.
+// Package runstate holds the state that dcm publishes in files: the report of the last run of
+// dcm-apply.service, the state of the daemon, and smaller ones. Each is one JSON file with one
+// writer, replaced atomically, readable by everyone.
 //
-// A report records what was seen, not what was intended: every mode in it was
-// read back. The package knows no device, no unit and no configuration.
+// A report records what was read back, not what was intended. The package must not import
+// devices, units or the configuration.
 package runstate
 
 import (
@@ -15,7 +15,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Version is the version of both files' form. A reader refuses another one.
+// Version is the version of the files' format. A reader refuses any other version.
 const Version = 1
 
 // The files' names in the runtime directory, /run/dcm.
@@ -29,17 +29,17 @@ type Result string
 
 // The results of a run.
 const (
-	Running     Result = "running"     // under way, or killed before it could say more
-	Unchanged   Result = "unchanged"   // the GPUs were as selected; nothing was written
-	Applied     Result = "applied"     // changed, and read back as selected
-	NoProfile   Result = "no-profile"  // none is selected: the GPUs were left alone
-	Refused     Result = "refused"     // nothing was touched: a process holds a GPU, or the profile does not fit
-	RolledBack  Result = "rolled-back" // failed; the GPUs are as they were before
+	Running     Result = "running"     // in progress, or killed before it wrote its result
+	Unchanged   Result = "unchanged"   // the GPUs matched the profile; nothing was written
+	Applied     Result = "applied"     // changed, and read back
+	NoProfile   Result = "no-profile"  // no profile is selected, so the GPUs were not changed
+	Refused     Result = "refused"     // nothing was changed: a process holds a GPU, or the profile does not fit
+	RolledBack  Result = "rolled-back" // failed; all changes were undone
 	Failed      Result = "failed"      // failed; some GPUs may be changed, see each one
-	Interrupted Result = "interrupted" // told to stop; the step under way was finished
+	Interrupted Result = "interrupted" // stopped by a request after the current step
 )
 
-// OK reports whether the GPUs are as selected after such a run.
+// OK reports whether the GPUs match the selection after such a run.
 func (r Result) OK() bool { return r == Unchanged || r == Applied || r == NoProfile }
 
 // Run is the report of one run of the oneshot.
@@ -50,23 +50,23 @@ type Run struct {
 	PID      int       `json:"pid"`
 	Profile  string    `json:"profile"`
 	Source   string    `json:"source,omitempty"` // what selected it: a file and line, or the kernel command line
-	Asked    Asked     `json:"asked,omitzero"`   // what asked for it
-	Config   string    `json:"config,omitempty"` // why the configuration on disk is not the one it went by; one problem a line
+	Asked    Asked     `json:"asked,omitzero"`   // the reason of the run, and who requested it
+	Config   string    `json:"config,omitempty"` // why the run did not use the configuration on disk; one problem a line
 	Result   Result    `json:"result"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
 	Error    *Error    `json:"error,omitempty"`
 	GPUs     []GPU     `json:"gpus,omitempty"`
 	Steps    []Step    `json:"steps,omitempty"`
-	Holders  []Holder  `json:"holders,omitempty"` // who prevented the run
-	// Idle is what a vendor's driver counts when nobody uses it, beside modules, as seen
-	// after a load; by the vendor's name.
+	Holders  []Holder  `json:"holders,omitempty"` // the processes that prevented the run
+	// Idle is the use count of each vendor's idle driver, read after a load, without the use by
+	// other modules. The key is the vendor's name.
 	Idle map[string]int `json:"idle_counts,omitempty"`
-	// Pending are the memory modes that were requested before, see [PendingSince].
+	// Pending are the memory modes that earlier runs requested, see [PendingSince].
 	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
-	Totals  Totals                                 `json:"totals,omitzero"` // of this boot's runs, this one included once it has ended
+	Totals  Totals                                 `json:"totals,omitzero"` // of all runs of this boot that have ended
 
-	Warnings []string `json:"warnings,omitempty"` // what it did not fail for
+	Warnings []string `json:"warnings,omitempty"` // problems that did not fail the run
 
 	Unloaded bool `json:"unloaded,omitempty"` // an earlier run has left the driver unloaded, and this one has not loaded it
 }
@@ -74,10 +74,10 @@ type Run struct {
 // Error is why a run failed.
 type Error struct {
 	Text      string `json:"text"`
-	Hint      string `json:"hint,omitempty"`      // what an operator can do about it
-	Transient bool   `json:"transient,omitempty"` // trying again may help
-	Reboot    bool   `json:"reboot,omitempty"`    // a reboot may, and nothing less
-	Unseen    *Use   `json:"unseen,omitempty"`    // the GPUs are in use, and nobody who can be seen uses them
+	Hint      string `json:"hint,omitempty"`      // what the administrator can do
+	Transient bool   `json:"transient,omitempty"` // a retry may succeed
+	Reboot    bool   `json:"reboot,omitempty"`    // only a reboot may help
+	Unseen    *Use   `json:"unseen,omitempty"`    // the driver is in use, but no holder is visible
 }
 
 // GPU is one GPU in a run.
@@ -104,8 +104,7 @@ func (r Run) FailureEvent() event.ID {
 	return event.RunFailed
 }
 
-// Touched lists the GPUs that the run is about: all but those that the profile
-// leaves alone.
+// Touched lists the GPUs of the run, without those that the profile skips.
 func (r Run) Touched() []string {
 	var all []string
 	for _, g := range r.GPUs {
@@ -120,28 +119,28 @@ func (r Run) Touched() []string {
 type Step struct {
 	partition.Step
 	Undo     bool      `json:"undo,omitempty"`      // part of the rollback
-	UnderWay bool      `json:"under_way,omitempty"` // given up, but the driver still has it
+	UnderWay bool      `json:"under_way,omitempty"` // timed out, but the driver may still carry it out
 	Started  time.Time `json:"started,omitzero"`
 	Finished time.Time `json:"finished,omitzero"`
 	Error    string    `json:"error,omitempty"`
 }
 
-// Phase is what the daemon is at.
+// Phase is the phase of the daemon.
 type Phase string
 
 // The phases of the daemon.
 const (
-	Starting  Phase = "starting"  // no verdict yet
+	Starting  Phase = "starting"  // no result yet
 	Idle      Phase = "idle"      // no profile is selected
 	InSync    Phase = "in-sync"   // the selected profile is on the GPUs
-	Applying  Phase = "applying"  // a run is under way
-	Drifted   Phase = "drifted"   // somebody changed the GPUs, and they are left so
-	Rebooting Phase = "rebooting" // failed; the host is being rebooted for it
-	Waiting   Phase = "waiting"   // failed; tries again at Retry
-	Stuck     Phase = "failed"    // failed; only another configuration or an administrator helps
+	Applying  Phase = "applying"  // a run is in progress
+	Drifted   Phase = "drifted"   // another program changed the GPUs, and dcm does not repair them
+	Rebooting Phase = "rebooting" // failed; the host is being rebooted
+	Waiting   Phase = "waiting"   // failed; the next attempt is at Retry
+	Stuck     Phase = "failed"    // failed; the next attempt follows an edit or a request
 )
 
-// State is what the daemon knows.
+// State is the state of the daemon.
 type State struct {
 	Version  int       `json:"version"`
 	Program  string    `json:"program"` // dcm's own version
@@ -152,28 +151,28 @@ type State struct {
 	Profile  string    `json:"profile"`
 	Source   string    `json:"source,omitempty"`
 	Error    *Error    `json:"error,omitempty"`
-	Config   string    `json:"config,omitempty"` // why the configuration on disk is not the one in force; one problem a line
+	Config   string    `json:"config,omitempty"` // why the configuration on disk is not effective; one problem a line
 	Warnings []string  `json:"warnings,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
 	Clients  []Client  `json:"clients,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"`
-	Owed     []string  `json:"owed,omitempty"`   // units that a failed run keeps down: to be started once the profile is on the GPUs
-	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon asked for
-	Tries    int       `json:"tries,omitempty"`  // the restarts asked for since the profile was last on the GPUs
-	Tried    time.Time `json:"tried,omitzero"`   // when the last of them was
-	Wish     string    `json:"wish,omitempty"`   // a sum of the settings that it was for
-	Asked    *Asked    `json:"asked,omitempty"`  // what asked for it
-	Unseen   *Use      `json:"unseen,omitempty"` // no other one is asked for until this has become less
+	Owed     []string  `json:"owed,omitempty"`   // pending starts: units that a failed run stopped, started once the profile is on the GPUs
+	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon requested
+	Tries    int       `json:"tries,omitempty"`  // the restarts requested since the profile was last on the GPUs
+	Tried    time.Time `json:"tried,omitzero"`   // the time of the last of them
+	Wish     string    `json:"wish,omitempty"`   // the hash of its settings
+	Asked    *Asked    `json:"asked,omitempty"`  // its reason, and who requested it
+	Unseen   *Use      `json:"unseen,omitempty"` // no restart is requested until this use has fallen
 
-	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation that each unit owed was in
+	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
 }
 
-// Restart is one restart transaction, as the daemon saw it from outside: before
-// the run lies the stop of the clients, behind it their start.
+// Restart is one restart transaction as the daemon observed it. It contains the stop of the
+// clients before the run, and their start after it.
 type Restart struct {
 	Run     string    `json:"run"` // the run's id
 	Asked   time.Time `json:"asked"`
-	Settled time.Time `json:"settled"` // the clients had come to rest
+	Settled time.Time `json:"settled"` // no client had a job any more
 }
 
 // Client is a client unit over the last restart.
@@ -184,17 +183,17 @@ type Client struct {
 	Sub      string `json:"sub,omitempty"`
 	Result   string `json:"result,omitempty"` // systemd's Result, when the unit failed
 	Restarts uint32 `json:"restarts,omitempty"`
-	Back     bool   `json:"back"` // is as it was before: active again, a job (Type=oneshot) that ended with success since, or not active still
+	Back     bool   `json:"back"` // as before: active again, a Type=oneshot unit that has succeeded since, or inactive before too
 
 	Invocation string `json:"invocation,omitempty"` // of its run at that time
 }
 
-// RunIn is the last run's report in the runtime directory.
+// RunIn returns the file of the last run's report in the runtime directory.
 func RunIn(dir string) statefile.File[Run] {
 	return file(dir, RunFile, func(r *Run) *int { return &r.Version })
 }
 
-// StateIn is the daemon's state in the runtime directory.
+// StateIn returns the file of the daemon's state in the runtime directory.
 func StateIn(dir string) statefile.File[State] {
 	return file(dir, StateFile, func(s *State) *int { return &s.Version })
 }
@@ -203,10 +202,10 @@ func file[T any](dir, name string, version func(*T) *int) statefile.File[T] {
 	return statefile.File[T]{Path: filepath.Join(dir, name), Version: Version, Field: version}
 }
 
-// ReadRun returns the last run's report from the runtime directory, nil if
-// there was none since the boot.
+// ReadRun returns the last run's report from the runtime directory, nil if there was no run in
+// this boot.
 func ReadRun(dir string) (*Run, error) { return RunIn(dir).Read() }
 
-// ReadState returns the daemon's state from the runtime directory, nil if it
-// has not run since the boot.
+// ReadState returns the daemon's state from the runtime directory, nil if the daemon has not run
+// in this boot.
 func ReadState(dir string) (*State, error) { return StateIn(dir).Read() }

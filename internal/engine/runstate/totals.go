@@ -5,19 +5,17 @@ import (
 	"time"
 )
 
-// Totals is the history of a boot's runs. Each report carries on that of the
-// report that it replaces, so that no run is missed by whoever reads only now and
-// then, and nothing needs a file of its own.
+// Totals counts the runs of a boot. Each report copies the totals of the report that it replaces,
+// so that an occasional reader misses no run.
 type Totals struct {
-	Runs      map[Result]int `json:"runs,omitempty"`     // the runs that have ended, by how
-	Succeeded time.Time      `json:"succeeded,omitzero"` // the end of the last one after which the GPUs were as selected
+	Runs      map[Result]int `json:"runs,omitempty"`     // the runs that have ended, by result
+	Succeeded time.Time      `json:"succeeded,omitzero"` // the end of the last successful run
 }
 
-// Killed is, among the [Totals], a run that ended before it could say how.
+// Killed is the result, in the [Totals], of a run that ended before it wrote one.
 const Killed Result = "killed"
 
-// Since returns the totals that a new run of this boot begins with. last may be
-// nil.
+// Since returns the totals at the beginning of a new run of this boot. last may be nil.
 func Since(last *Run, boot string) Totals {
 	if last == nil || last.Boot != boot {
 		return Totals{}
@@ -28,7 +26,7 @@ func Since(last *Run, boot string) Totals {
 	return last.Totals
 }
 
-// Plus returns the totals with one more run, which ended so.
+// Plus returns the totals with one more run.
 func (t Totals) Plus(r Result, ended time.Time) Totals {
 	runs := maps.Clone(t.Runs)
 	if runs == nil {
@@ -42,7 +40,7 @@ func (t Totals) Plus(r Result, ended time.Time) Totals {
 	return t
 }
 
-// Results lists how a run can end.
+// Results lists the results of runs that have ended.
 func Results() []Result {
 	return []Result{Unchanged, Applied, NoProfile, Refused, RolledBack, Failed, Interrupted, Killed}
 }

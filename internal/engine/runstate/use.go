@@ -14,8 +14,8 @@ func (u Use) Eased(now Use) bool {
 	return u.Counted && !now.Counted || now.Unseen < u.Unseen || now.Lost < u.Lost
 }
 
-// IdleSince returns what drivers are known to count when nobody uses them, for a new
-// run of this boot. last may be nil.
+// IdleSince returns the use counts of the idle drivers, for a new run of this boot. last may be
+// nil.
 func IdleSince(last *Run, boot string) map[string]int {
 	if last == nil || last.Boot != boot {
 		return nil

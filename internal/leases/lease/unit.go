@@ -54,7 +54,7 @@ func nodesOf(choice placement.Choice, common []string) []string {
 	var own, out []string
 	for _, p := range choice.Partitions {
 		own = append(own, p.Render)
-		beside := p.Beside
+		beside := p.Companions
 		if beside == nil {
 			beside = common
 		}
