@@ -70,7 +70,7 @@ func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) 
 	if err != nil || after {
 		return nil, err
 	}
-	return &blocker{unit + " depends on a client and is restarted with it, but not ordered behind it: it would be back before the GPUs are changed",
+	return &blocker{unit + " depends on a client and is restarted with it, but is not ordered after it: it would start before the GPUs are changed",
 		fmt.Sprintf("list %s under [clients], or give it an After= of the client", unit)}, nil
 }
 
@@ -128,7 +128,7 @@ func (b *blockers) refuse(holders []runstate.Holder) result {
 	}
 	if b.settings.Suggest || b.settings.Include {
 		for _, unit := range b.fit(b.unlisted(holders)) {
-			out.hints = append(out.hints, unit+" has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change")
+			out.hints = append(out.hints, unit+" has a GPU open and is not listed under [clients]; if listed, it is restarted around a change")
 		}
 	}
 	return out
@@ -136,11 +136,11 @@ func (b *blockers) refuse(holders []runstate.Holder) result {
 
 // describeCycle names the client that the oneshot waits for, and that waits for it.
 func describeCycle(ctx context.Context, u OrderReader, clients []systemd.Unit) *runstate.Error {
-	e := &runstate.Error{Text: "systemd makes no transaction: clients and " + unitname.Apply + " wait for each other", Transient: true}
+	e := &runstate.Error{Text: "systemd refuses the restart: clients and " + unitname.Apply + " wait for each other", Transient: true}
 	path, err := u.OrderingPath(ctx, unitname.Apply, ids(clients))
 	switch {
 	case err != nil:
-		e.Text += "; cannot tell which: " + err.Error()
+		e.Text += "; cannot determine which: " + err.Error()
 	case path != nil:
 		e.Text += ": " + strings.Join(path, " is ordered after ") + ", a client"
 		e.Hint = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"

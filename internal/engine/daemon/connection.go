@@ -73,7 +73,7 @@ func (c *connection) settle(ctx context.Context, u UnitReader) error {
 	ctx, cancel := c.limit(ctx, c.limits.Run)
 	defer cancel()
 	if _, err := u.Settle(ctx, []string{unitname.Apply}); err != nil {
-		return fmt.Errorf("a run is under way and does not end: %w", err)
+		return fmt.Errorf("waiting for the end of the current run failed: %w", err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (c *connection) limit(ctx context.Context, d time.Duration) (context.Contex
 func (c *connection) clearCounters(ctx context.Context, u UnitController, units []string) {
 	for _, unit := range units {
 		if err := u.ResetFailed(ctx, unit); err != nil {
-			c.log.Warn("cannot clear the start counter", "unit", unit, "error", err)
+			c.log.Warn("cannot reset the start counter", "unit", unit, "error", err)
 		}
 	}
 }

@@ -2,14 +2,17 @@
 // compares the GPUs with the profile. If they differ it restarts dcm-apply.service once, waits
 // for the end, and verifies the clients.
 //
-//	loop       receives events, starts passes, and decides what follows one
-//	pass       one comparison, and at most one restart; decides whether to restart the clients
-//	blockers   holders that a restart would not remove
-//	transaction  the restart, and the verification of the clients after it
-//	starter    starts clients that a failed run left down
-//	reporter   logs verdicts
+//	run.go          waits for events
+//	look.go         starts a pass after an event
+//	decide.go       one pass: a comparison, and at most one restart
+//	restart.go      decides whether a restart would help
+//	blockers.go     holders that a restart would not remove
+//	transaction.go  the restart, and the verification of the clients after it
+//	starter.go      starts clients that a failed run left down
+//	finish.go       decides what follows a pass
 //
-// It knows no files, no D-Bus and no device: it takes channels of events and small interfaces.
+// Each file refers only to those below it. The package must not import files, D-Bus or devices:
+// it takes channels of events and small interfaces.
 // It never changes hardware, and stops a client only by that restart. It starts a client only
 // if a failed run has left it down.
 package daemon
@@ -25,53 +28,54 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// Settings is what the configuration says, as far as the daemon needs it.
+// Settings are the parts of the configuration that the daemon uses.
 type Settings struct {
 	Profile  partition.Profile
 	Selected bool   // a profile is selected; otherwise the GPUs are left alone
 	Source   string // what selected it
 	Require  bool
-	Order    systemd.Order // what the generator writes for it; its Clients are restarted around a change
-	Rest     string        // all else that a run goes by, as one text
-	Suggest  bool          // name the services that are in the way and could be clients
+	Order    systemd.Order // what the generator writes; its Clients are restarted around a change
+	Rest     string        // all other settings of a run, as one text
+	Suggest  bool          // report the services that hold a GPU and could be clients
 	Include  bool          // make them clients
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
 
-	Reboot     bool // for what cannot be had otherwise
-	LeaveDrift bool // GPUs that somebody else changes are told of and left so
+	Reboot     bool // reboot the host if nothing else puts the profile on the GPUs
+	LeaveDrift bool // report changes by other programs instead of repairing them
 }
 
-// Daemon holds what the loop is handed. All fields that do not say what nil means, but Limits and Requests, are required.
+// Daemon has the dependencies of the loop. A field is required unless its comment says what nil
+// means. Limits and Requests are optional.
 type Daemon struct {
-	Load      func() (Settings, error)            // reads the configuration; every problem in one error
-	LastGood  func() (Settings, error)            // what an earlier daemon of this boot has last loaded
-	Stale     func(Settings) ([]string, error)    // the units whose drop-ins are not those of the settings
-	Unwritten func() ([]string, error)            // the units whose drop-ins are not those that the generator is to write now
+	Load      func() (Settings, error)            // reads the configuration; the error has all problems
+	LastGood  func() (Settings, error)            // the last configuration that an earlier daemon of this boot loaded
+	Stale     func(Settings) ([]string, error)    // the units whose drop-ins differ from the settings
+	Unwritten func() ([]string, error)            // the units whose drop-ins differ from what the generator would write now
 	Reserve   Reserve                             // nil: there are no reservations
-	Unmet     func() bool                         // one of them has no partitions; nil: each has some
+	Unmet     func() bool                         // reports whether a reservation has no partitions; nil: each has some
 	Dial      func(context.Context) (PID1, error) // connects to PID 1
-	Busy      func() (bool, error)                // a run is under way
+	Busy      func() (bool, error)                // reports whether a run is in progress
 	LastRun   func() (*runstate.Run, error)       // the oneshot's report
 	Save      func(runstate.State) error          // publishes the daemon's state
-	Fit       func(units []string) []string       // those of the units that could be clients
-	Include   func(units []string) error          // makes units clients, for the generator and for Load, until the boot ends
+	Fit       func(units []string) []string       // returns the units that could be clients
+	Include   func(units []string) error          // makes units clients for the generator and for Load, until the next boot
 	GPUs      GPUReader
 	Use       UseWatcher
 	Explain   func(err error) runstate.Error // classifies an error of [GPUReader.Observe]
 	Host      Host
-	Rearm     func() // called at the end of each pass, which may have changed what is to be watched; nil: nothing is
+	Rearm     func() // renews the watches at the end of each pass; nil: there are none
 	Notify    Notifier
 	Lifecycle Lifecycle
 	Log       *slog.Logger
 
 	Changed <-chan struct{}  // the configuration may have changed
-	Devices <-chan struct{}  // the GPUs may have been changed; nil: nobody watches them
-	Hangup  <-chan os.Signal // an administrator asks to look again
-	Ticks   <-chan time.Time // the watchdog's pace; nil without a watchdog
+	Devices <-chan struct{}  // the GPUs may have changed; nil: they are not watched
+	Hangup  <-chan os.Signal // an administrator requests a check
+	Ticks   <-chan time.Time // the watchdog's interval; nil without a watchdog
 
-	Requests <-chan Request // programs ask to look again; nil if none can
-	Started  runstate.Asked // who has started the daemon, and for what; zero if that is not known
+	Requests <-chan Request // programs request a check; nil: none can
+	Started  runstate.Asked // the reason of the daemon's start; zero if unknown
 
 	Limits Limits
 }
@@ -80,10 +84,10 @@ type Daemon struct {
 // leaves all units as they are; if it names holders, Reserve is called again when one has ended.
 type Reserve func(context.Context, Settings) (due bool, err error)
 
-// Limits are the daemon's times; the zero value of each means the default.
+// Limits are the daemon's time limits; zero means the default.
 type Limits struct {
-	Run     time.Duration // how long one run of the oneshot may take
-	Clients time.Duration // how long to wait for the clients to be back
+	Run     time.Duration // for one run of the oneshot
+	Clients time.Duration // for the clients to start after it
 	Retry   Backoff
 }
 
@@ -93,7 +97,7 @@ type ConfigError struct{ Err error }
 func (e *ConfigError) Error() string { return e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// StartError is why the selected profile is not on the GPUs at start.
+// StartError is the reason why the selected profile is not on the GPUs at start.
 type StartError struct{ Reason runstate.Error }
 
 func (e *StartError) Error() string { return e.Reason.Text }

@@ -68,7 +68,7 @@ func TestStart(t *testing.T) {
 					return systemd.Unit{Active: "failed", Result: "signal", Invocation: "2"}, &runstate.Run{ID: "1", Result: runstate.Applied}, nil
 				}
 			}, "reset:a.service restart:dcm-apply.service",
-			`dcm-apply.service ended with result "signal" before it could say why`},
+			`dcm-apply.service ended with result "signal" before it wrote a reason`},
 		{"a run that hangs for too long ends it with what it was at",
 			func(h *host) {
 				h.steps = 3
@@ -81,7 +81,7 @@ func TestStart(t *testing.T) {
 					}}, nil
 				}
 			}, "reset:a.service restart:dcm-apply.service",
-			`dcm-apply.service took longer than its TimeoutStartSec= and was ended; under way was: switch 0000:26:00.0 from SPX to CPX`},
+			`dcm-apply.service took longer than its TimeoutStartSec= and was stopped; in progress: switch 0000:26:00.0 from SPX to CPX`},
 		{"a run that succeeded and could not write its report, with the GPUs otherwise, ends it",
 			func(h *host) {
 				h.steps = 3
@@ -89,7 +89,7 @@ func TestStart(t *testing.T) {
 					return systemd.Unit{Active: "active", Result: "success", Invocation: "2"}, &runstate.Run{ID: "1", Result: runstate.Applied}, nil
 				}
 			}, "reset:a.service restart:dcm-apply.service",
-			`dcm-apply.service ended with result "success" before it could say why`},
+			`dcm-apply.service ended with result "success" before it wrote a reason`},
 		{"a run that succeeded and could not write its report is believed when the GPUs are as selected",
 			func(h *host) {
 				h.steps = 3
@@ -128,9 +128,9 @@ func (h *host) tick() {
 	}
 }
 
-// TestABrokenGenerator: passes do not repeat a daemon-reload that does not help. Package
+// TestDropins_BrokenGenerator: passes do not repeat a daemon-reload that does not help. Package
 // dropins does, with a back-off.
-func TestABrokenGenerator(t *testing.T) {
+func TestDropins_BrokenGenerator(t *testing.T) {
 	h := newHost(t)
 	h.stale, h.broken = true, true
 	h.start()
@@ -162,7 +162,7 @@ func TestABrokenGenerator(t *testing.T) {
 	pass("the first edit again", "daemon-reload", edit)
 }
 
-func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {
+func TestEdit_InvalidKeepsLastGood(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -181,7 +181,7 @@ func TestABadEditKeepsTheLastGoodConfiguration(t *testing.T) {
 	}
 }
 
-func TestAnEditIsApplied(t *testing.T) {
+func TestEdit_Applied(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -198,7 +198,7 @@ func TestAnEditIsApplied(t *testing.T) {
 	}
 }
 
-func TestHangupIsAnsweredWhenTheWorkIsDone(t *testing.T) {
+func TestHangup_ReadyAfterRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -214,7 +214,7 @@ func TestHangupIsAnsweredWhenTheWorkIsDone(t *testing.T) {
 	}
 }
 
-func TestATransientFailureIsRetriedUntilItSucceeds(t *testing.T) {
+func TestRetry_UntilSuccess(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -222,14 +222,14 @@ func TestATransientFailureIsRetriedUntilItSucceeds(t *testing.T) {
 	h.changed <- struct{}{}
 	for range 3 {
 		if s := h.until("waiting", phase(runstate.Waiting)); s.Retry.IsZero() || s.Error == nil {
-			t.Errorf("retry at %v for %v, want both told", s.Retry, s.Error)
+			t.Errorf("retry at %v for %v, want both", s.Retry, s.Error)
 		}
 	}
 	h.set(func() { h.stepsErr = nil })
 	h.until("in sync", phase(runstate.InSync))
 }
 
-func TestAPermanentFailureIsNotRetriedBeforeAnEdit(t *testing.T) {
+func TestRetry_NotAfterPermanentFailure(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -254,7 +254,7 @@ func TestAPermanentFailureIsNotRetriedBeforeAnEdit(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 }
 
-func TestTheEndOfAHolderWakesTheDaemon(t *testing.T) {
+func TestRetry_WhenHolderEnds(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -269,11 +269,11 @@ func TestTheEndOfAHolderWakesTheDaemon(t *testing.T) {
 	h.set(func() { h.blocking = nil })
 	close(h.gone)
 	if s := h.until("in sync", phase(runstate.InSync)); len(s.Holders) != 0 {
-		t.Errorf("holders %v are still told", s.Holders)
+		t.Errorf("holders are still %v", s.Holders)
 	}
 }
 
-func TestAClientThatDoesNotComeBackIsTold(t *testing.T) {
+func TestClients_NotBack(t *testing.T) {
 	h := newHost(t)
 	h.steps = 3
 	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
@@ -291,7 +291,7 @@ func TestAClientThatDoesNotComeBackIsTold(t *testing.T) {
 }
 
 // A job (Type=oneshot), as a timer starts one, is never active.
-func TestAJobThatEndedWellIsBack(t *testing.T) {
+func TestClients_OneshotIsBack(t *testing.T) {
 	running := systemd.Unit{Name: "job.service", Load: "loaded", Active: "activating", Oneshot: true, Result: "success", Invocation: "1"}
 	for _, tt := range []struct {
 		name string
@@ -323,7 +323,7 @@ func TestAJobThatEndedWellIsBack(t *testing.T) {
 	}
 }
 
-func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
+func TestEdit_DuringRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -360,7 +360,7 @@ func TestChangesDuringARunMakeOneMoreLook(t *testing.T) {
 	}
 }
 
-func TestBackoffGrowsToItsMost(t *testing.T) {
+func TestBackoff(t *testing.T) {
 	b := Backoff{First: 4 * time.Second, Most: 60 * time.Second}
 	for n, most := range map[int]time.Duration{1: 4 * time.Second, 2: 8 * time.Second, 4: 32 * time.Second, 5: 60 * time.Second, 1000: 60 * time.Second} {
 		for range 50 {

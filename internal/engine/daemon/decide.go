@@ -127,7 +127,7 @@ func (p *pass) clearFailed(ctx context.Context, r result) {
 	}
 	for _, unit := range now {
 		if unit.Active == "failed" {
-			p.log.Info("clearing the failure of "+unit.ID+", as all is in order now", "unit", unit.ID)
+			p.log.Info("clearing the failure of "+unit.ID+", since the GPUs match the profile now", "unit", unit.ID)
 			err = errors.Join(err, pid1.Jobs.ResetFailed(ctx, unit.ID))
 		}
 	}

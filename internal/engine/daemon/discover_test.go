@@ -15,8 +15,8 @@ func using(unit string) runstate.Holder {
 	return runstate.Holder{PID: 9, Command: "p", Unit: unit, Devices: []string{"/dev/kfd"}}
 }
 
-func TestServicesThatAreInTheWay(t *testing.T) {
-	const advice = "fit-a.service has a GPU open and is not listed under [clients]; listed there, it would be restarted around a change"
+func TestDiscover(t *testing.T) {
+	const advice = "fit-a.service has a GPU open and is not listed under [clients]; if listed, it is restarted around a change"
 	for _, test := range []struct {
 		name             string
 		suggest, include bool
@@ -30,7 +30,7 @@ func TestServicesThatAreInTheWay(t *testing.T) {
 		{"are not named when they could be no clients", true, false, []runstate.Holder{using("session-1.scope")}, "", runstate.Waiting, nil},
 		{"become clients before the one restart", false, true, []runstate.Holder{using("fit-a.service"), using("fit-a.service")},
 			"include:fit-a.service daemon-reload reset:a.service reset:fit-a.service restart:dcm-apply.service", runstate.InSync, nil},
-		{"do not when somebody else is in the way too", false, true, []runstate.Holder{using("fit-a.service"), using("")},
+		{"do not become clients if another process holds a GPU too", false, true, []runstate.Holder{using("fit-a.service"), using("")},
 			"", runstate.Waiting, []string{advice}},
 		{"are included once, whatever they do then", false, true, []runstate.Holder{using("fit-b.service")},
 			"include:fit-b.service daemon-reload", runstate.Waiting, nil},

@@ -11,26 +11,26 @@ import (
 
 const bounce = "reset:a.service restart:dcm-apply.service"
 
-// tell has the devices tell of something, and the loop take it.
-func (h *host) tell() {
+// sendDeviceEvent sends a device event, and returns when the loop has received it.
+func (h *host) sendDeviceEvent() {
 	h.t.Helper()
 	select {
 	case h.devices <- struct{}{}:
 	case <-testdeadline.After(10 * time.Second):
-		h.t.Fatal("the loop does not listen to devices")
+		h.t.Fatal("the loop does not receive device events")
 	}
 }
 
-// stirs has the devices tell of something n times, and each lead to a look. All
-// but the last of these are over then.
-func (h *host) stirs(n int) {
+// sendDeviceEvents sends n device events, and waits for the reading of the GPUs that each causes.
+// All but the last pass have ended then.
+func (h *host) sendDeviceEvents(n int) {
 	h.t.Helper()
 	for range n {
 		before := h.looks.Load()
-		h.tell()
+		h.sendDeviceEvent()
 		for deadline := time.Now().Add(10 * time.Second); h.looks.Load() == before; h.tick() {
 			if time.Now().After(deadline) {
-				h.t.Fatal("no look")
+				h.t.Fatal("the GPUs were not read")
 			}
 		}
 	}
@@ -46,20 +46,20 @@ func inSync(t *testing.T) *host {
 	return h
 }
 
-func TestADriftIsRepairedByOneRestart(t *testing.T) {
+func TestDrift_RepairedByOneRestart(t *testing.T) {
 	h := inSync(t)
 	h.set(func() { h.steps = 8 })
-	h.tell()
+	h.sendDeviceEvent()
 	h.until("applying", phase(runstate.Applying))
 	h.until("in sync", phase(runstate.InSync))
-	h.tell() // of what the run has done
+	h.sendDeviceEvent() // of what the run has done
 	h.tick()
 	if got := h.did(); got != bounce {
 		t.Errorf("events %q, want %q", got, bounce)
 	}
 }
 
-func TestADriftIsOnlyToldIfSettingsSaySo(t *testing.T) {
+func TestDrift_OnlyReported(t *testing.T) {
 	h := newHost(t)
 	h.settings.LeaveDrift = true
 	h.start()
@@ -67,26 +67,26 @@ func TestADriftIsOnlyToldIfSettingsSaySo(t *testing.T) {
 	h.tick()
 	h.did()
 	h.set(func() { h.steps = 8 })
-	h.tell()
+	h.sendDeviceEvent()
 	s := h.until("drifted", phase(runstate.Drifted))
 	if s.Error == nil || s.Error.Text != "the GPUs do not match profile cpx: another program has changed them (found 8 steps to do, want 0)" {
 		t.Errorf("error %v", s.Error)
 	}
-	h.set(func() { h.stepsErr = errPassing; h.turns++ }) // the driver goes, which is no reason to try
-	h.tell()
+	h.set(func() { h.stepsErr = errPassing; h.turns++ }) // the driver is unloaded, which causes no run
+	h.sendDeviceEvent()
 	h.until("the driver's absence", func(s runstate.State) bool { return s.Phase == runstate.Drifted && s.Error.Text == errPassing.Error() })
 	h.tick()
 	if got := h.did(); got != "" {
 		t.Errorf("events %q, want none", got)
 	}
 	h.set(func() { h.stepsErr = nil; h.steps = 0; h.turns++ })
-	h.tell()
+	h.sendDeviceEvent()
 	h.until("in sync once it is undone", phase(runstate.InSync))
 	h.set(func() { h.steps = 8 })
-	h.tell()
+	h.sendDeviceEvent()
 	h.until("drifted", phase(runstate.Drifted))
 	h.set(func() { h.settings.Profile.Name = "other" })
-	h.changed <- struct{}{} // an administrator's wish
+	h.changed <- struct{}{} // an administrator selects another profile
 	h.until("in sync after an edit", phase(runstate.InSync))
 	h.tick()
 	if got := h.did(); got != bounce {
@@ -94,9 +94,9 @@ func TestADriftIsOnlyToldIfSettingsSaySo(t *testing.T) {
 	}
 }
 
-// A run that fails makes devices tell of it. Nothing must follow from that.
-func TestWhatAFailedRunDidIsNoDrift(t *testing.T) {
-	for name, transient := range map[string]bool{"for good": false, "for now": true} {
+// A run that fails causes device events. They must not cause another pass.
+func TestDrift_NotAfterFailedRun(t *testing.T) {
+	for name, transient := range map[string]bool{"permanent": false, "transient": true} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			h.retry = Backoff{First: time.Hour, Most: time.Hour}
@@ -113,12 +113,12 @@ func TestWhatAFailedRunDidIsNoDrift(t *testing.T) {
 			s := h.until("failed", func(s runstate.State) bool { return s.Phase == runstate.Stuck || s.Phase == runstate.Waiting })
 			h.tick()
 			h.did()
-			h.stirs(3)
+			h.sendDeviceEvents(3)
 			if got := h.did(); got != "" {
 				t.Errorf("events %q after nothing new had happened, want none", got)
 			}
-			h.set(func() { h.run = succeed; h.turns++ }) // now something else happens
-			h.tell()
+			h.set(func() { h.run = succeed; h.turns++ }) // another change
+			h.sendDeviceEvent()
 			if got := h.until("in sync", phase(runstate.InSync)); got.Since.Before(s.Since) {
 				t.Error("the state went back in time")
 			}
@@ -130,8 +130,8 @@ func TestWhatAFailedRunDidIsNoDrift(t *testing.T) {
 	}
 }
 
-// Where a drift is only told of, a failure stays what it is.
-func TestAFailureIsNoDrift(t *testing.T) {
+// If drift is only reported, a failure stays a failure.
+func TestDrift_NotAfterFailure(t *testing.T) {
 	h := newHost(t)
 	h.settings.LeaveDrift = true
 	h.start()
@@ -142,18 +142,18 @@ func TestAFailureIsNoDrift(t *testing.T) {
 	looks := h.looks.Load()
 	for range 3 {
 		h.set(func() { h.turns++ })
-		h.tell()
+		h.sendDeviceEvent()
 		h.tick()
 	}
 	h.hangup <- nil
-	h.until("the look that was asked for", phase(runstate.Applying))
+	h.until("the requested pass", phase(runstate.Applying))
 	// One before the run, and at most one after it.
 	if got := h.looks.Load() - looks; got > 2 {
-		t.Errorf("%d looks after a failure, want none but those asked for", got)
+		t.Errorf("the GPUs were read %d times after a failure, want at most twice", got)
 	}
 }
 
-func TestARetryIsNotPutOffByDevices(t *testing.T) {
+func TestRetry_NotDelayedByDeviceEvents(t *testing.T) {
 	h := newHost(t)
 	h.retry = Backoff{First: 300 * time.Millisecond, Most: 300 * time.Millisecond}
 	h.start()
@@ -162,19 +162,19 @@ func TestARetryIsNotPutOffByDevices(t *testing.T) {
 	h.changed <- struct{}{}
 	h.until("waiting", phase(runstate.Waiting))
 	h.set(func() { h.stepsErr = nil })
-	h.tell()
-	h.tell()
+	h.sendDeviceEvent()
+	h.sendDeviceEvent()
 	h.until("in sync by the retry", phase(runstate.InSync))
 }
 
-func TestRepairsInARowAreSpaced(t *testing.T) {
+func TestDrift_RepeatedRepairsAreDelayed(t *testing.T) {
 	h := newHost(t)
 	h.retry = Backoff{First: time.Millisecond, Most: time.Hour}
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
 	for i := range 4 {
 		h.set(func() { h.steps = 8 })
-		h.tell()
+		h.sendDeviceEvent()
 		if i > 0 {
 			s := h.until("waiting", phase(runstate.Waiting))
 			if wait, least := s.Retry.Sub(s.Since), time.Millisecond<<(i-1)/2; wait < least {
@@ -186,7 +186,7 @@ func TestRepairsInARowAreSpaced(t *testing.T) {
 	}
 }
 
-func TestDevicesDuringARunMakeOneCheapLook(t *testing.T) {
+func TestDeviceEvents_DuringRun(t *testing.T) {
 	h := inSync(t)
 	running, release := make(chan struct{}), make(chan struct{})
 	h.set(func() {
@@ -201,8 +201,8 @@ func TestDevicesDuringARunMakeOneCheapLook(t *testing.T) {
 	})
 	h.changed <- struct{}{}
 	<-running
-	h.tell()
-	h.tell()
+	h.sendDeviceEvent()
+	h.sendDeviceEvent()
 	close(release)
 	h.until("in sync", phase(runstate.InSync))
 	h.tick()
@@ -211,7 +211,7 @@ func TestDevicesDuringARunMakeOneCheapLook(t *testing.T) {
 	}
 }
 
-func TestALookThatFindsNothingKeepsWhatIsKnown(t *testing.T) {
+func TestDeviceEvent_WithoutChangeKeepsState(t *testing.T) {
 	h := newHost(t)
 	h.steps = 3
 	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
@@ -221,34 +221,34 @@ func TestALookThatFindsNothingKeepsWhatIsKnown(t *testing.T) {
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
 	for range 2 {
-		h.tell() // of what the run has done, and then of something else
+		h.sendDeviceEvent() // of what the run has done, and then of something else
 		if s := h.until("the look's verdict", phase(runstate.InSync)); s.Error == nil {
-			t.Error("the client that is not back is forgotten")
+			t.Error("the client that is not back is not reported any more")
 		}
 		h.set(func() { h.turns++ })
 	}
 }
 
-func TestDevicesOfAnIdleDaemonAreNoConcern(t *testing.T) {
+func TestDeviceEvent_IgnoredWithoutProfile(t *testing.T) {
 	h := newHost(t)
 	h.settings.Selected = false
 	h.start()
 	h.until("idle", phase(runstate.Idle))
 	h.set(func() { h.steps = 8 })
-	h.tell()
+	h.sendDeviceEvent()
 	h.tick()
 	if got := h.did(); got != "READY" {
 		t.Errorf("events %q, want none after READY", got)
 	}
 }
 
-// What no device tells of is seen when the watchdog wakes the daemon anyway.
-func TestAGlanceOnTheWatchdogsTickSeesADrift(t *testing.T) {
+// A change without an event is found at the next watchdog tick.
+func TestDrift_FoundAtWatchdogTick(t *testing.T) {
 	h := inSync(t)
 	looks := h.looks.Load()
 	h.tick()
 	if h.looks.Load() != looks {
-		t.Error("it looks at every tick")
+		t.Error("the GPUs are read at every tick")
 	}
 	h.set(func() { h.steps, h.short = 8, "gpu0/mig/gi1" })
 	h.tick()
@@ -259,8 +259,8 @@ func TestAGlanceOnTheWatchdogsTickSeesADrift(t *testing.T) {
 	}
 }
 
-// The files that modes are written to come with the driver, with or without an event.
-func TestWhatIsWatchedIsRenewedAfterEachRun(t *testing.T) {
+// A load of the driver makes the files of the modes again.
+func TestWatches_RenewedAfterEachRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))

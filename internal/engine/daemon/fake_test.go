@@ -37,7 +37,7 @@ type host struct {
 	busy      bool
 	steps     int
 	looks     atomic.Int64
-	turns     int    // what the GPUs show beside their distance from the profile
+	turns     int    // part of the fingerprint of the GPUs
 	short     string // what a glance at them shows
 	stepsErr  error
 	unloaded  bool // a run has left the driver unloaded
@@ -48,7 +48,7 @@ type host struct {
 	run       func(h *host) (systemd.Unit, *runstate.Run, error) // what a restart of the oneshot does
 	last      *runstate.Run
 	gone      chan struct{}
-	use       runstate.Use  // what the driver counts that is nobody's
+	use       runstate.Use  // part of the use count that no process explains
 	eased     chan struct{} // it has become less
 	retry     Backoff
 	initial   runstate.State

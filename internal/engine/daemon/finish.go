@@ -89,7 +89,7 @@ func (l *loop) next(ctx context.Context) {
 	due := l.due
 	l.due = nothingDue
 	if due == lookAgain {
-		l.look(ctx, "something changed during the last look")
+		l.look(ctx, "a change during the last check")
 		return
 	}
 	if due == compareDue && l.reread(ctx, true) {
@@ -195,8 +195,8 @@ func reboot(ctx context.Context, host Host, s Settings, log *slog.Logger, r *res
 		failure.Text += "; " + err.Error()
 		return false
 	}
-	log.Warn("the host is being rebooted for profile "+s.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
-	failure.Text += "; the host is being rebooted for it"
+	log.Warn("rebooting the host for profile "+s.Profile.Name, "error", failure.Text, event.Rebooting.Attr())
+	failure.Text += "; rebooting the host"
 	failure.Hint = ""
 	return true
 }

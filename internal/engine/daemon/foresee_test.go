@@ -25,7 +25,7 @@ func TestForesee(t *testing.T) {
 		included  []string
 		hint      string // of the refusal; "" if there is none
 	}{
-		{"nobody", false, nil, []string{"a.service", "frozen.service"}, nil, ""},
+		{"no holder", false, nil, []string{"a.service", "frozen.service"}, nil, ""},
 		{"a client", false, []runstate.Holder{client}, []string{"a.service", "frozen.service"}, nil, ""},
 		{"a lease", false, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm release"},
 		{"a lease, with discovery", true, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm release"},

@@ -9,12 +9,11 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// What the daemon tells of a run's end is what the run has told itself, or, where it
-// came to nothing, which command kept it from it.
-func TestTheEndOfARunIsToldOnce(t *testing.T) {
+// The daemon reports the run's own result or, if there is none, the command that failed.
+func TestFailureEvent(t *testing.T) {
 	why := &runstate.Error{Text: "no"}
 	hook := systemd.Command{Directive: "ExecStartPre", Path: "/opt/drain", Status: 3}
-	behind := systemd.Command{Directive: "ExecStartPost", Path: "/opt/tell", Status: 1}
+	after := systemd.Command{Directive: "ExecStartPost", Path: "/opt/notify", Status: 1}
 	for _, test := range []struct {
 		name   string
 		failed systemd.Command
@@ -27,12 +26,12 @@ func TestTheEndOfARunIsToldOnce(t *testing.T) {
 		{"in use", systemd.Command{}, runstate.Run{Result: runstate.Refused, Error: why, Holders: []runstate.Holder{{PID: 1}}}, event.InUse, "no"},
 		{"failed", systemd.Command{}, runstate.Run{Result: runstate.Failed, Error: why}, event.RunFailed, "no"},
 		{"a hook before it", hook, runstate.Run{}, event.Refused, "dcm-apply.service failed: ExecStartPre=/opt/drain: exit status 3"},
-		{"a hook behind it", behind, runstate.Run{Result: runstate.Applied}, event.RunFailed, "dcm-apply.service failed: ExecStartPost=/opt/tell: exit status 1"},
-		{"killed", systemd.Command{}, runstate.Run{Result: runstate.Running}, event.RunFailed, "before it could say why"},
+		{"a hook after it", after, runstate.Run{Result: runstate.Applied}, event.RunFailed, "dcm-apply.service failed: ExecStartPost=/opt/notify: exit status 1"},
+		{"killed", systemd.Command{}, runstate.Run{Result: runstate.Running}, event.RunFailed, "before it wrote a reason"},
 	} {
 		u := systemd.Unit{Result: "exit-code", Failed: test.failed}
 		if got := failureEvent(u, &test.run); got != test.end {
-			t.Errorf("%s: told as %s, want %s", test.name, got, test.end)
+			t.Errorf("%s: event %s, want %s", test.name, got, test.end)
 		}
 		if got := whyFailed(u, &test.run).Text; !strings.Contains(got, test.text) {
 			t.Errorf("%s: %q, want %q in it", test.name, got, test.text)

@@ -9,9 +9,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// How a unit that was in invocation 1 when a run took it down came to be down, and
-// whether it is missing.
-func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
+// Each unit was in invocation 1 when a run stopped it.
+func TestMissing(t *testing.T) {
 	unit := func(name, run, active, result string, e systemd.End) down {
 		return down{systemd.Unit{Name: name, ID: name, Load: "loaded", Active: active, Result: result, Invocation: run}, e}
 	}
@@ -23,18 +22,18 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 		want    []string
 	}{
 		{"a condition of its own was not met", []down{unit("a.service", "1", "inactive", "success", systemd.End{Left: 5, Skipped: true})}, false, []string{"a.service"}},
-		{"it ended by itself, content", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Exited: 7, Left: 8})}, false, []string{"a.service"}},
+		{"it exited with success", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Exited: 7, Left: 8})}, false, []string{"a.service"}},
 		{"it failed", []down{unit("a.service", "2", "failed", "exit-code", systemd.End{Began: 5, Exited: 7, Left: 8})}, false, []string{"a.service"}},
 		{"it failed before it was up", []down{unit("a.service", "2", "failed", "exit-code", systemd.End{Began: 9, Exited: 10, Left: 4})}, false, []string{"a.service"}},
 		{"its start limit was hit", []down{unit("a.service", "1", "failed", "start-limit-hit", systemd.End{Began: 1, Exited: 5, Left: 4})}, false, []string{"a.service"}},
-		{"somebody stopped it", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 7, Exited: 8})}, false, nil},
-		{"somebody stopped it, and it took that badly", []down{unit("a.service", "2", "failed", "exit-code", systemd.End{Began: 5, Left: 7, Exited: 8})}, false, nil},
-		{"somebody stopped one that stays active without a process", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Exited: 6, Left: 8, Remains: true})}, false, nil},
-		{"somebody stopped a target", []down{unit("gpu.target", "2", "inactive", "", systemd.End{Began: 5, Left: 8})}, false, nil},
-		{"somebody stopped it while the run was under way", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8})}, false, nil},
+		{"stopped by an administrator", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 7, Exited: 8})}, false, nil},
+		{"stopped by an administrator, and failed at the stop", []down{unit("a.service", "2", "failed", "exit-code", systemd.End{Began: 5, Left: 7, Exited: 8})}, false, nil},
+		{"a unit with RemainAfterExit=, stopped by an administrator", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Exited: 6, Left: 8, Remains: true})}, false, nil},
+		{"a target, stopped by an administrator", []down{unit("gpu.target", "2", "inactive", "", systemd.End{Began: 5, Left: 8})}, false, nil},
+		{"stopped by an administrator during the run", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8})}, false, nil},
 		{"the run that it requires failed", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8})}, true, []string{"a.service"}},
 		{"it requires the run by itself", []down{unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{unitname.Apply}})}, false, []string{"a.service"}},
-		{"what it requires failed, and so it was not started", []down{
+		{"a unit that it requires failed", []down{
 			unit("a.service", "1", "inactive", "success", systemd.End{Began: 1, Left: 7, Exited: 8, Needs: []string{"b.service"}}),
 			unit("b.service", "2", "failed", "exit-code", systemd.End{Began: 9, Exited: 10, Left: 11}),
 		}, false, []string{"a.service", "b.service"}},
@@ -43,23 +42,23 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 			unit("b.service", "2", "failed", "exit-code", systemd.End{Began: 5, Exited: 7, Left: 8}),
 			unit("b.socket", "1", "failed", "service-start-limit-hit", systemd.End{Began: 1, Exited: 7, Left: 4}),
 		}, false, []string{"b.socket", "a.service", "b.service"}},
-		{"what it is bound to ended", []down{
+		{"its BindsTo= unit ended", []down{
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 9, Exited: 10, Left: 11}),
 		}, false, []string{"a.service", "b.service"}},
-		{"what it is bound to ended after somebody had stopped it", []down{
+		{"its BindsTo= unit ended after an administrator stopped it", []down{
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 7, Left: 8, Exited: 9, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 7, Exited: 10, Left: 11}),
 		}, false, []string{"b.service"}},
-		{"what it is bound to was stopped by somebody", []down{
+		{"its BindsTo= unit was stopped by an administrator", []down{
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 9, Left: 11, Exited: 12}),
 		}, false, nil},
-		{"it has no main process, and the last has ended", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 8})}, false, []string{"a.service"}},
-		{"it has no main process, and somebody stopped it", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 9})}, false, nil},
-		{"PID 1 has forgotten it", []down{unit("a.service", "", "inactive", "", systemd.End{})}, false, nil},
-		{"it failed, and a dcm before has not told more", []down{unit("old.service", "2", "failed", "exit-code", systemd.End{})}, false, []string{"old.service"}},
-		{"it is inactive, and a dcm before has not told more", []down{unit("old.service", "2", "inactive", "success", systemd.End{Began: 1, Exited: 2, Left: 3})}, false, nil},
+		{"no main process, and the last process has ended", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 8})}, false, []string{"a.service"}},
+		{"no main process, stopped by an administrator", []down{unit("a.service", "2", "inactive", "success", systemd.End{Began: 5, Left: 8, Gone: 9})}, false, nil},
+		{"PID 1 has unloaded it", []down{unit("a.service", "", "inactive", "", systemd.End{})}, false, nil},
+		{"failed, with an unknown invocation", []down{unit("old.service", "2", "failed", "exit-code", systemd.End{})}, false, []string{"old.service"}},
+		{"inactive, with an unknown invocation", []down{unit("old.service", "2", "inactive", "success", systemd.End{Began: 1, Exited: 2, Left: 3})}, false, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, owed.missing(test.units, test.require)); diff != "" {
@@ -69,7 +68,7 @@ func TestWhatNobodyHasStoppedIsMissing(t *testing.T) {
 	}
 }
 
-func TestAUnitThatWasNotTakenDownIsNotOwed(t *testing.T) {
+func TestKept(t *testing.T) {
 	owed := pendingStarts{"a.service": "1", "b.service": "1", "c.service": "1"}
 	got := owed.kept([]systemd.Unit{
 		{ID: "a.service", Active: "active", Invocation: "1"},

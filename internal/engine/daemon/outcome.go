@@ -22,12 +22,12 @@ func whyFailed(u systemd.Unit, run *runstate.Run) *runstate.Error {
 	if run.Error != nil {
 		return run.Error
 	}
-	text := fmt.Sprintf("%s ended with result %q before it could say why", unitname.Apply, u.Result)
+	text := fmt.Sprintf("%s ended with result %q before it wrote a reason", unitname.Apply, u.Result)
 	if u.Failed.Path != "" {
 		text = fmt.Sprintf("%s failed: %s", unitname.Apply, u.Failed)
 	}
 	if u.Result == "timeout" {
-		text = unitname.Apply + " took longer than its TimeoutStartSec= and was ended"
+		text = unitname.Apply + " took longer than its TimeoutStartSec= and was stopped"
 		if u.Failed.Path != "" {
 			text += fmt.Sprintf(": %s", u.Failed)
 		}
@@ -39,9 +39,9 @@ func whyFailed(u systemd.Unit, run *runstate.Run) *runstate.Error {
 		}
 	}
 	if len(open) > 0 {
-		text += "; under way was: " + strings.Join(open, ", ")
+		text += "; in progress: " + strings.Join(open, ", ")
 	}
-	return &runstate.Error{Text: text, Hint: "journalctl -u " + unitname.Apply + " may tell more", Transient: true}
+	return &runstate.Error{Text: text, Hint: "see journalctl -u " + unitname.Apply, Transient: true}
 }
 
 // failureEvent returns the event of a failed run: its own, or Refused if a command before it
@@ -53,11 +53,11 @@ func failureEvent(u systemd.Unit, run *runstate.Run) event.ID {
 	return run.FailureEvent()
 }
 
-// whyEnded describes how a unit of dcm's own failed, as systemd reports it.
+// whyEnded describes how one of dcm's units failed, as systemd reports it.
 func whyEnded(u systemd.Unit) string {
 	switch {
 	case u.Result == "timeout":
-		return "it took longer than its TimeoutStartSec= and was ended"
+		return "it took longer than its TimeoutStartSec= and was stopped"
 	case u.Failed.Path != "":
 		return u.Failed.String()
 	case u.Result == "" || u.Result == "success":
@@ -126,7 +126,7 @@ func notBack(clients []runstate.Client) *runstate.Error {
 	if len(out) == 0 {
 		return nil
 	}
-	return &runstate.Error{Text: "not back: " + strings.Join(out, ", "), Hint: "systemctl status of the unit tells why; once repaired, start it"}
+	return &runstate.Error{Text: "not back: " + strings.Join(out, ", "), Hint: "systemctl status of the unit shows the reason; repair it and start it"}
 }
 
 // updated returns the clients, with the newer states of some of them.

@@ -103,7 +103,7 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 		return slices.ContainsFunc(names, func(name string) bool { _, ok := others[name]; return ok })
 	}
 	switch {
-	case run == "": // an older dcm did not save it
+	case run == "": // its invocation is not known
 		return u.Active == "failed" || require
 	case u.Invocation == run: // it was stopped, and not started since
 		// An administrator has canceled its start job, unless there is another reason for it

@@ -11,8 +11,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// keepingDown is a run that fails for now and, as it does with require = true,
-// keeps the client down; the one after it succeeds.
+// keepingDown is a run that fails and, as with require = true, leaves the client down; the next
+// run succeeds.
 func keepingDown(h *host) (systemd.Unit, *runstate.Run, error) {
 	a := h.units["a.service"]
 	a.Active = "inactive"
@@ -21,7 +21,7 @@ func keepingDown(h *host) (systemd.Unit, *runstate.Run, error) {
 	return failing(runstate.Error{Text: "busy", Transient: true})(h)
 }
 
-func TestAClientThatAFailedRunKeptDownIsStartedAfterTheOneThatSucceeds(t *testing.T) {
+func TestPending_StartedAfterSuccess(t *testing.T) {
 	h := newHost(t)
 	h.settings.Require = true
 	h.start()
@@ -49,7 +49,7 @@ func TestAClientThatAFailedRunKeptDownIsStartedAfterTheOneThatSucceeds(t *testin
 	}
 }
 
-func TestAClientIsNotStartedWithoutNeed(t *testing.T) {
+func TestPending_NotStartedIfSystemdDoes(t *testing.T) {
 	for name, given := range map[string]func(*host){
 		"systemd starts it, as the profile is not required": func(h *host) { h.run = keepingDown },
 		"systemd starts it, as the run succeeds":            func(h *host) { h.settings.Require = true },
@@ -73,15 +73,15 @@ func TestAClientIsNotStartedWithoutNeed(t *testing.T) {
 
 // A run that was killed while the driver was away leaves a client failed that
 // systemd started again, and one inactive that it did not start.
-func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
+func TestPending_OfEarlierDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		given func(*host)
 		want  string
 	}{
 		{"once the GPUs are as selected", func(h *host) { h.settings.Require = true }, "reset:a.service reset:c.service start:a.service start:c.service READY"},
-		{"once there is no profile to be waited for", func(h *host) { h.settings.Require, h.settings.Selected = true, false }, "reset:a.service reset:c.service start:a.service start:c.service READY"},
-		{"unless somebody has stopped it, who may if nothing is required", func(h *host) {}, "reset:a.service start:a.service READY"},
+		{"once no profile is selected", func(h *host) { h.settings.Require, h.settings.Selected = true, false }, "reset:a.service reset:c.service start:a.service start:c.service READY"},
+		{"unless an administrator has stopped it", func(h *host) {}, "reset:a.service start:a.service READY"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHost(t)
@@ -99,8 +99,8 @@ func TestWhatADaemonBeforeOwedIsStarted(t *testing.T) {
 	}
 }
 
-// What a failed run has cost is told and started also where it is no client.
-func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
+// Dependents of clients that a failed run stopped are reported and started too.
+func TestPending_DependentsOfClients(t *testing.T) {
 	h := newHost(t)
 	h.depend = []string{"c.service", "d.service"}
 	for _, name := range append(h.depend, "a.service") {
@@ -127,17 +127,17 @@ func TestWhatDependsOnAClientIsOwedToo(t *testing.T) {
 	}
 	s = h.until("in sync", phase(runstate.InSync))
 	if s.Error == nil || s.Error.Text != "not back: a.service was active and is inactive (success), c.service was active and is inactive (success)" {
-		t.Errorf("told is %v, want what did not come back", s.Error)
+		t.Errorf("error is %v, want the units that are not back", s.Error)
 	}
 	h.tick()
 	if got, want := h.did(), "reset:a.service reset:c.service start:a.service start:c.service"; !strings.HasSuffix(got, want) {
-		t.Errorf("events %q, want them to end with %q: d was stopped by somebody", got, want)
+		t.Errorf("events %q, want them to end with %q: d was stopped by an administrator", got, want)
 	}
 }
 
-// systemd fails the unit, and with it the start of the clients that require it; what the run
-// has done is done.
-func TestARunThatEndsWellAfterItsTimeoutIsASuccess(t *testing.T) {
+// systemd marks the unit failed, and does not start the clients that require it; but the profile
+// is on the GPUs.
+func TestRun_SucceedsAfterTimeout(t *testing.T) {
 	h := newHost(t)
 	h.settings.Require, h.steps = true, 3
 	h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "active", Result: "success", Invocation: "a"}
@@ -163,7 +163,7 @@ func TestARunThatEndsWellAfterItsTimeoutIsASuccess(t *testing.T) {
 	}
 	// The host in memory starts no unit: a.service is what is reported.
 	if want := "not back: a.service was active and is inactive (success)"; len(told) != 1 || told[0] != want {
-		t.Errorf("told is %q, want %q", told, want)
+		t.Errorf("errors are %q, want %q", told, want)
 	}
 }
 

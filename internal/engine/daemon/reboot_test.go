@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-func TestAFailureThatNothingLessHelpsReboots(t *testing.T) {
+func TestReboot(t *testing.T) {
 	inUse := runstate.Error{Text: "cannot unload amdgpu", Reboot: true}
 	const bounce = "reset:a.service restart:dcm-apply.service"
 	for _, test := range []struct {
@@ -19,10 +19,10 @@ func TestAFailureThatNothingLessHelpsReboots(t *testing.T) {
 		text    string
 	}{
 		{"once", inUse, func(*host) {}, runstate.Rebooting, bounce + " reboot:cpx",
-			"cannot unload amdgpu; the host is being rebooted for it"},
+			"cannot unload amdgpu; rebooting the host"},
 		{"not if it is not allowed", inUse, func(h *host) { h.settings.Reboot = false }, runstate.Stuck, bounce, "cannot unload amdgpu"},
-		{"not if it was in vain before", inUse, func(h *host) { h.rebootErr = errors.New("it was in vain") }, runstate.Stuck, bounce + " reboot:cpx",
-			"cannot unload amdgpu; it was in vain"},
+		{"not if the last reboot did not help", inUse, func(h *host) { h.rebootErr = errors.New("the last reboot did not help") }, runstate.Stuck, bounce + " reboot:cpx",
+			"cannot unload amdgpu; the last reboot did not help"},
 		{"not for other failures", runstate.Error{Text: "no such mode"}, func(*host) {}, runstate.Stuck, bounce, "no such mode"},
 	} {
 		for _, started := range []bool{true, false} {
@@ -64,7 +64,7 @@ func TestAFailureThatNothingLessHelpsReboots(t *testing.T) {
 }
 
 // A process that is in the way is busy, whatever else there is to say.
-func TestNoRebootWhileAProcessIsInTheWay(t *testing.T) {
+func TestReboot_NotWhileInUse(t *testing.T) {
 	h := inSync(t)
 	h.set(func() {
 		h.settings.Reboot = true
@@ -80,7 +80,7 @@ func TestNoRebootWhileAProcessIsInTheWay(t *testing.T) {
 	}
 }
 
-func TestAProfileThatIsThereIsNoted(t *testing.T) {
+func TestReboot_ReachedIsRecorded(t *testing.T) {
 	h := inSync(t)
 	h.set(func() {
 		if h.reached != "cpx" {

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// reporter logs verdicts: a failure once, however often it is tried again.
+// reporter logs the results of passes. It logs a failure once, not at each retry.
 type reporter struct {
 	log     *slog.Logger // with the effective profile
 	failure string       // the failure that was logged last
@@ -22,7 +22,7 @@ type reporter struct {
 func (r *reporter) rejected(text string, lastGood bool) {
 	intro := "the configuration cannot be used"
 	if lastGood {
-		intro += ", and the last good one stays in force"
+		intro += ", and the last good one stays effective"
 	}
 	r.log.Error(intro+":\n"+text, "error", text, event.ConfigRejected.Attr())
 }
@@ -30,7 +30,7 @@ func (r *reporter) rejected(text string, lastGood bool) {
 // looking logs that an event is the reason for a pass.
 func (r *reporter) looking(why string) {
 	if why != "" {
-		r.log.Info("looking at the GPUs: "+why, "reason", why)
+		r.log.Info("checking the GPUs: "+why, "reason", why)
 	}
 }
 
@@ -43,9 +43,9 @@ func (r *reporter) success(s runstate.State, o result) {
 	case s.Phase == runstate.Idle:
 		r.log.Info("no profile is selected; the GPUs are left alone")
 	case o.restart.Run == "":
-		r.log.Info(fmt.Sprintf("profile %s is on the GPUs; nothing had to be done", s.Profile))
+		r.log.Info(fmt.Sprintf("profile %s is on the GPUs; nothing to do", s.Profile))
 	case o.problem == nil:
-		r.log.With("run", o.restart.Run).Info(fmt.Sprintf("profile %s is on the GPUs, and the clients are as they were, after %s",
+		r.log.With("run", o.restart.Run).Info(fmt.Sprintf("profile %s is on the GPUs, and the clients are back, after %s",
 			s.Profile, o.restart.Settled.Sub(o.restart.Asked).Round(time.Millisecond)))
 	}
 }
@@ -93,7 +93,7 @@ func withWithdrawal(e *runstate.Error, s Settings) *runstate.Error {
 type passLog struct{ *slog.Logger }
 
 func (l *passLog) included(units []string) {
-	l.Info(fmt.Sprintf("%s: found using a GPU, and made a client until the next boot", strings.Join(units, ", ")))
+	l.Info(fmt.Sprintf("%s: uses a GPU, and is a client until the next boot", strings.Join(units, ", ")))
 }
 
 // restarting names the units that a transaction stops and starts.
@@ -112,7 +112,7 @@ func (l *passLog) ended(unit systemd.Unit, took time.Duration) {
 	l.Info(fmt.Sprintf("%s has ended after %s: %s", unitname.Apply, took, unit.Result), "unit", unitname.Apply, "result", unit.Result, "took", took)
 }
 
-// compared logs a client that is not as it was.
+// compared logs a client that is not back.
 func (l *passLog) compared(c runstate.Client) {
 	if !c.Back {
 		l.Error(fmt.Sprintf("%s is not back: it was %s and is %s", c.Unit, c.Before, c.Now),

@@ -33,7 +33,7 @@ func (h *host) answered(done <-chan runstate.State) runstate.State {
 	panic("unreachable")
 }
 
-func TestARequestIsAnsweredWithTheEndOfItsWork(t *testing.T) {
+func TestRequest_AnsweredAfterRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -50,7 +50,7 @@ func TestARequestIsAnsweredWithTheEndOfItsWork(t *testing.T) {
 	}
 }
 
-func TestARequestDuringARunIsAnsweredAfterOneMoreLook(t *testing.T) {
+func TestRequest_DuringRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -166,7 +166,7 @@ func TestStart_FailsInSpiteOfAnEditThatAsksForTheSame(t *testing.T) {
 	}
 }
 
-func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
+func TestRequest_AnsweredWithFailure(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -180,9 +180,8 @@ func TestARequestIsToldOfABadConfigurationAndOfAFailure(t *testing.T) {
 	}
 }
 
-// What a run is for is written down before it begins, and of several reasons the one
-// with a person behind it.
-func TestWhoAskedForARunIsWrittenDown(t *testing.T) {
+// The reason of a run is saved before it begins. Of several reasons, the first with a user is kept.
+func TestAsked_SavedBeforeRun(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))

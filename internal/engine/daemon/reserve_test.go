@@ -16,14 +16,13 @@ type hinted struct{ error }
 
 func (hinted) Hint() string { return "take it away" }
 
-// Nobody is stopped for what is refused.
-func TestReservationsThatAreRefusedRestartNothing(t *testing.T) {
+func TestReserve_RefusalRestartsNothing(t *testing.T) {
 	h := newHost(t)
 	h.due, h.notDue = true, hinted{errors.New("a.service has a slice of its own")}
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))
 	if s.Error == nil || s.Error.Text != "a.service has a slice of its own" || s.Error.Hint != "take it away" {
-		t.Errorf("told is %+v", s.Error)
+		t.Errorf("error is %+v", s.Error)
 	}
 	if did := h.did(); strings.Contains(did, "restart:") {
 		t.Errorf("it did %s", did)
@@ -35,14 +34,14 @@ type held struct{ hinted }
 func (held) Holders() []runstate.Holder { return []runstate.Holder{{PID: 7}} }
 
 // What waits for a lease is looked at again at its end.
-func TestReservationsThatWaitForALeaseGoOnWithItsEnd(t *testing.T) {
+func TestReserve_RetriedWhenLeaseEnds(t *testing.T) {
 	h := newHost(t)
 	h.due, h.notDue = true, held{hinted{errors.New("leases have the others")}}
 	h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "active", Invocation: "2"}
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))
 	if s.Error == nil || s.Error.Text != "leases have the others" || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
-		t.Errorf("told is %+v, %+v; it did %s", s.Error, s.Holders, h.did())
+		t.Errorf("error is %+v, %+v; it did %s", s.Error, s.Holders, h.did())
 	}
 	h.set(func() { h.notDue = nil })
 	close(h.gone)
@@ -54,7 +53,7 @@ func TestReservationsThatWaitForALeaseGoOnWithItsEnd(t *testing.T) {
 
 // A change of reservations alone restarts the unit that chooses, and not the one that
 // changes GPUs.
-func TestReservationsAloneRestartWhatChooses(t *testing.T) {
+func TestReserve_RestartsOnlyReserve(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		steps  int
@@ -77,7 +76,7 @@ func TestReservationsAloneRestartWhatChooses(t *testing.T) {
 				told = s.Error.Text
 			}
 			if told != tt.told {
-				t.Errorf("told is %q, want %q", told, tt.told)
+				t.Errorf("error is %q, want %q", told, tt.told)
 			}
 			var restarts []string
 			for e := range strings.FieldsSeq(h.did()) {
@@ -103,7 +102,7 @@ func TestReserve_FailedRunIsRepeated(t *testing.T) {
 		{"killed", systemd.Unit{Result: "signal", Failed: systemd.Command{Directive: "ExecStart", Path: "/p", Signal: true, Status: 9}},
 			"the partitions of the reservations were not chosen: dcm-reserve.service failed: ExecStart=/p: killed by signal 9"},
 		{"timeout", systemd.Unit{Result: "timeout"},
-			"the partitions of the reservations were not chosen: dcm-reserve.service failed: it took longer than its TimeoutStartSec= and was ended"},
+			"the partitions of the reservations were not chosen: dcm-reserve.service failed: it took longer than its TimeoutStartSec= and was stopped"},
 		{"no space", systemd.Unit{Result: "exit-code", Failed: systemd.Command{Directive: "ExecStart", Path: "/p", Status: exitcode.Transient}},
 			"the partitions of the reservations were not chosen: dcm-reserve.service failed: ExecStart=/p: exit status 75"},
 	} {
@@ -193,7 +192,7 @@ func TestReserve_FailureIsCleared(t *testing.T) {
 
 // A socket that a change made fail, as what it starts failed too often without the driver,
 // comes back with the clients.
-func TestATriggerThatFailedComesBackWithItsClient(t *testing.T) {
+func TestPending_TriggerOfClient(t *testing.T) {
 	h := newHost(t)
 	h.triggers = []string{"a.socket"}
 	h.units["a.socket"] = systemd.Unit{Name: "a.socket", Load: "loaded", Active: "active", Invocation: "s"}
@@ -215,7 +214,7 @@ func TestATriggerThatFailedComesBackWithItsClient(t *testing.T) {
 		t.Errorf("owed is %q", s.Owed)
 	}
 	if i := slices.IndexFunc(s.Clients, func(c runstate.Client) bool { return c.Unit == "a.socket" }); i < 0 || s.Clients[i].Back {
-		t.Errorf("the failure of the socket is not told: %+v", s.Clients)
+		t.Errorf("the failure of the socket is not reported: %+v", s.Clients)
 	}
 	h.until("in sync", phase(runstate.InSync))
 	h.tick()

@@ -13,9 +13,9 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// What makes a start by hand fail is no reason for the next one, which systemd makes,
-// not to come up: it is there to see the reason go.
-func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
+// A start by an administrator fails with the reason. The next one, by systemd, stays up and waits
+// until the reason is gone.
+func TestStart_BySystemdAfterFailedStart(t *testing.T) {
 	user := []runstate.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/kfd"}}}
 	for _, test := range []struct {
 		name  string
@@ -26,7 +26,7 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 	}{
 		{"a holder", func(h *host) { h.steps, h.blocking, h.retry = 3, user, Backoff{time.Hour, time.Hour} }, runstate.Waiting, new(*StartError),
 			func(h *host) { h.blocking = nil; close(h.gone) }},
-		{"a profile that the GPUs cannot have", func(h *host) { h.stepsErr = errors.New("no such mode") }, runstate.Stuck, new(*StartError),
+		{"a profile that the GPUs do not support", func(h *host) { h.stepsErr = errors.New("no such mode") }, runstate.Stuck, new(*StartError),
 			func(h *host) { h.stepsErr, h.settings.Profile.Name = nil, "other"; h.changed <- struct{}{} }},
 		{"a broken configuration", func(h *host) { h.loadErr = errors.New("dcm.toml:3: bad") }, runstate.Stuck, new(*ConfigError),
 			func(h *host) { h.loadErr = nil; h.changed <- struct{}{} }},
@@ -47,7 +47,7 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 			ended := h.start()
 			s := h.until("a verdict that is announced", func(s runstate.State) bool { return s.Phase == test.phase })
 			if s.Error == nil {
-				t.Error("no reason is told")
+				t.Error("no reason is reported")
 			}
 			// A broken configuration is a verdict before anything is looked at.
 			got := h.did()
@@ -68,8 +68,8 @@ func TestTheStartBehindAFailedOneComesUpWithItsVerdict(t *testing.T) {
 	}
 }
 
-// The daemon may be killed while the file is broken: what it had in force stays so.
-func TestADaemonThatIsStartedAgainKeepsToTheLastGoodConfiguration(t *testing.T) {
+// The daemon may be killed while the file is not valid.
+func TestStart_KeepsLastGoodConfiguration(t *testing.T) {
 	h := newHost(t)
 	h.good = &Settings{Profile: h.settings.Profile, Selected: true, Order: h.settings.Order}
 	h.loadErr = errors.New("dcm.toml:3: bad")
@@ -77,7 +77,7 @@ func TestADaemonThatIsStartedAgainKeepsToTheLastGoodConfiguration(t *testing.T) 
 	h.start()
 	s := h.until("a verdict", func(s runstate.State) bool { return s.Phase == runstate.InSync })
 	if s.Config != "dcm.toml:3: bad" || s.Profile != h.good.Profile.Name || s.Error != nil {
-		t.Errorf("it tells %+v", s)
+		t.Errorf("state %+v", s)
 	}
 	h.tick()
 	if got := h.did(); got != "READY" {
@@ -85,7 +85,7 @@ func TestADaemonThatIsStartedAgainKeepsToTheLastGoodConfiguration(t *testing.T) 
 	}
 }
 
-func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
+func TestStart_NoUselessRestart(t *testing.T) {
 	refused := runstate.Error{Text: "no such mode"}
 	busy := runstate.Error{Text: "busy", Transient: true}
 	for _, test := range []struct {
@@ -111,7 +111,7 @@ func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
 		}, runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
 		{"it has had no failure since the profile was last on the GPUs", func(h *host) {},
 			runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
-		{"somebody starts it", func(h *host) {
+		{"an administrator starts it", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.hash(), &refused
 			delete(h.units, unitname.Daemon)
 		}, runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
@@ -131,7 +131,7 @@ func TestADaemonThatIsStartedAgainRestartsNoClientInVain(t *testing.T) {
 	}
 }
 
-func TestTriesAreCountedUntilTheProfileIsOnTheGPUs(t *testing.T) {
+func TestTries_CountedUntilSuccess(t *testing.T) {
 	h := newHost(t)
 	h.steps = 3
 	h.startedAgain()
@@ -153,7 +153,7 @@ func TestTriesAreCountedUntilTheProfileIsOnTheGPUs(t *testing.T) {
 	}
 }
 
-func TestAReasonIsToldOnce(t *testing.T) {
+func TestFailure_LoggedOnce(t *testing.T) {
 	for name, reason := range map[string]func(h *host){
 		"busy": func(h *host) { h.stepsErr = errPassing },
 		"dcm.toml:3: bad": func(h *host) {
@@ -178,13 +178,13 @@ func TestAReasonIsToldOnce(t *testing.T) {
 			h.stop()
 			<-ended
 			if n := strings.Count(journal.String(), "level=ERROR"); n != 1 {
-				t.Errorf("%d entries tell the reason, want one:\n%s", n, journal.String())
+				t.Errorf("%d entries have the reason, want one:\n%s", n, journal.String())
 			}
 		})
 	}
 }
 
-func TestNothingIsStoppedThatCouldNotBeFoundAgain(t *testing.T) {
+func TestRun_RefusedIfStateCannotBeSaved(t *testing.T) {
 	h := newHost(t)
 	h.steps, h.saveErr = 3, errors.New("read-only file system")
 	h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "active"}
@@ -197,7 +197,7 @@ func TestNothingIsStoppedThatCouldNotBeFoundAgain(t *testing.T) {
 	}
 }
 
-func TestADriverThatWasLeftUnloadedIsLoadedWhateverTheConfigurationSays(t *testing.T) {
+func TestUnloadedDriver_Loaded(t *testing.T) {
 	load := func(h *host) (systemd.Unit, *runstate.Run, error) {
 		h.unloaded = false
 		return succeed(h)
@@ -247,8 +247,8 @@ func TestADriverThatWasLeftUnloadedIsLoadedWhateverTheConfigurationSays(t *testi
 	}
 }
 
-// With no profile selected nothing that devices tell matters, but this.
-func TestADriverThatSomebodysRunHasLeftUnloadedIsLoaded(t *testing.T) {
+// Without a selected profile, only an unloaded driver matters.
+func TestUnloadedDriver_LoadedWithoutProfile(t *testing.T) {
 	h := newHost(t)
 	h.settings.Selected = false
 	h.start()
@@ -268,14 +268,14 @@ func TestADriverThatSomebodysRunHasLeftUnloadedIsLoaded(t *testing.T) {
 	}
 }
 
-func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
+func TestClearFailed(t *testing.T) {
 	for name, given := range map[string]func(h *host){
 		"it was killed, and had done its work": func(h *host) { h.last = &runstate.Run{Result: runstate.Running} },
 		"a hook of it failed": func(h *host) {
 			h.last, h.initial.Error = &runstate.Run{Result: runstate.Applied}, &runstate.Error{Text: "x"}
 		},
-		"it was killed behind its report": func(h *host) { h.last = &runstate.Run{Result: runstate.Applied} },
-		"it has never reported":           func(*host) {},
+		"killed after its report": func(h *host) { h.last = &runstate.Run{Result: runstate.Applied} },
+		"it has never reported":   func(*host) {},
 		"nothing is selected by now": func(h *host) {
 			h.last, h.settings.Selected = &runstate.Run{Result: runstate.Failed}, false
 		},
@@ -294,7 +294,7 @@ func TestTheFailureOfAnEarlierRunIsClearedOnceAllIsInOrder(t *testing.T) {
 	}
 }
 
-func TestARunThatFoundANewerEditIsToldUnderItsOwnProfile(t *testing.T) {
+func TestRun_NewerEditReportedWithItsProfile(t *testing.T) {
 	h := newHost(t)
 	var journal bytes.Buffer
 	h.log = slog.New(slog.NewTextHandler(&journal, nil))
@@ -312,11 +312,11 @@ func TestARunThatFoundANewerEditIsToldUnderItsOwnProfile(t *testing.T) {
 	h.changed <- struct{}{}
 	s := h.until("in sync", func(s runstate.State) bool { return s.Phase == runstate.InSync && s.Restart.Run != "" })
 	if s.Profile != "spx" {
-		t.Errorf("profile %s is told to be on the GPUs, want spx", s.Profile)
+		t.Errorf("profile %s is reported, want spx", s.Profile)
 	}
 	h.tick()
 	h.stop()
 	if text := journal.String(); strings.Contains(text, "profile cpx is on the GPUs, and") || !strings.Contains(text, "profile spx is on the GPUs") {
-		t.Errorf("the journal tells:\n%s", text)
+		t.Errorf("the journal has:\n%s", text)
 	}
 }

@@ -33,14 +33,14 @@ func (s *starter) finish(ctx context.Context, r *result) {
 		// If the driver is loaded, or the profile is on the GPUs too, they wait for nothing else.
 		if (r.failure == nil || !s.require && !s.driverUnloaded()) && len(s.pending) > 0 {
 			if err := s.start(ctx, r); err != nil {
-				s.log.Error("cannot start the clients that an earlier run kept down", "units", s.pending.names(), "error", err)
+				s.log.Error("cannot start the clients that an earlier run left down", "units", s.pending.names(), "error", err)
 			}
 		}
 	case r.failure != nil, r.drift != nil, ctx.Err() != nil:
 		r.pending = s.pending
 	case len(s.pending) > 0:
 		if err := s.start(ctx, r); err != nil {
-			s.log.Error("cannot start the clients that a failed run kept down", "units", s.pending.names(), "error", err)
+			s.log.Error("cannot start the clients that a failed run left down", "units", s.pending.names(), "error", err)
 			r.pending = s.pending
 		}
 	}
@@ -53,11 +53,11 @@ func (s *starter) pin(ctx context.Context, u UnitPinner) {
 	}
 	s.pinned = true
 	if err := u.Pin(ctx, s.taken.names()); err != nil {
-		s.log.Warn("systemd may forget how clients came to be down, if they do", "error", err)
+		s.log.Warn("cannot make systemd keep the state of stopped clients", "error", err)
 	}
 }
 
-// unpin ends that when no unit is pending.
+// unpin undoes pin when no unit is pending.
 func (s *starter) unpin(ctx context.Context, r result) {
 	if len(r.pending) > 0 || !s.pinned && len(s.pending) == 0 {
 		return
@@ -67,7 +67,7 @@ func (s *starter) unpin(ctx context.Context, r result) {
 		err = pid1.Pins.Unpin(ctx)
 	}
 	if err != nil {
-		s.log.Warn("cannot let systemd forget the clients", "error", err)
+		s.log.Warn("cannot release the state of the clients in systemd", "error", err)
 	}
 }
 
@@ -98,13 +98,13 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	missing := s.pending.missing(lying, s.require)
 	s.conn.clearCounters(ctx, pid1.Jobs, missing) // before the first start: a socket may start its service immediately
 	for _, name := range missing {
-		s.log.Info("starting "+name+", which a failed run kept down", "unit", name)
+		s.log.Info("starting "+name+", which a failed run left down", "unit", name)
 		if err := pid1.Jobs.Start(ctx, name); err != nil {
 			s.log.Error(err.Error())
 		}
 	}
 	if now, err = pid1.States.Settle(ctx, missing); err != nil {
-		s.log.Error("cannot follow the clients' return", "error", err)
+		s.log.Error("cannot wait for the clients", "error", err)
 	}
 	for _, n := range now {
 		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending[n.ID]}, n)
@@ -117,19 +117,19 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	return nil
 }
 
-// hintUnknown reports the units that PID 1 has unloaded: it does not know any more how they came
-// to be down.
+// hintUnknown reports the units that PID 1 has unloaded: it does not know any more how they
+// went down.
 func (s *starter) hintUnknown(lying []down, r *result) {
 	for _, l := range lying {
 		if l.Invocation == "" && s.pending[l.ID] != "" {
-			text := l.ID + " was active before a run that failed and is " + l.Active + "; whether somebody has stopped it cannot be told, so it is left so"
+			text := l.ID + " was active before a run that failed and is " + l.Active + "; it is not started, since systemd does not know why it stopped"
 			s.log.Warn(text, "unit", l.ID)
 			r.hints = append(r.hints, text)
 		}
 	}
 }
 
-// downUnits returns the units that are not up, with how they came to be down.
+// downUnits returns the units that are not up, with how they went down.
 func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down, error) {
 	var out []down
 	for _, now := range units {

@@ -101,7 +101,7 @@ func statusLine(s runstate.State) string {
 	case runstate.Applying:
 		fmt.Fprintf(&b, "Putting profile %s on the GPUs", s.Profile)
 	default:
-		b.WriteString("Looking at the GPUs")
+		b.WriteString("Checking the GPUs")
 	}
 	if s.Error != nil {
 		b.WriteString(": " + text.OneLine(s.Error.Text))
@@ -110,7 +110,7 @@ func statusLine(s runstate.State) string {
 		b.WriteString("; trying again at " + s.Retry.Format(time.TimeOnly))
 	}
 	if s.Config != "" && s.Phase != runstate.Stuck {
-		b.WriteString(" (the configuration on disk is not in force: " + text.OneLine(s.Config) + ")")
+		b.WriteString(" (the configuration on disk is not effective: " + text.OneLine(s.Config) + ")")
 	}
 	return b.String()
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Save hands the state to the publisher, which sends a status line with more in it. A line
-// that the daemon sends after Save can replace that one for good.
+// that the daemon sends after Save can replace that one permanently.
 func TestStatusLine_SentBeforeSave(t *testing.T) {
 	h := newHost(t)
 	h.steps = 1
@@ -17,7 +17,7 @@ func TestStatusLine_SentBeforeSave(t *testing.T) {
 	h.until("a run that succeeded", func(s runstate.State) bool { return s.Phase == runstate.InSync })
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	want := []string{"Looking at the GPUs", "Putting profile cpx on the GPUs", "Profile cpx is on the GPUs"}
+	want := []string{"Checking the GPUs", "Putting profile cpx on the GPUs", "Profile cpx is on the GPUs"}
 	if got := h.lines[:min(len(h.lines), len(want))]; !slices.Equal(got, want) {
 		t.Errorf("the status lines at each save are %q, want %q", got, want)
 	}

@@ -118,11 +118,11 @@ func (t *transaction) restartReserve(ctx context.Context) result {
 	case run.Active != "failed":
 		return result{}
 	case run.Result == "exit-code" && !run.Failed.Signal && run.Failed.Status == exitcode.Permanent:
-		return result{problem: &runstate.Error{Text: "not all reservations can be met", Hint: "reserve less, or select a profile with more partitions; journalctl -u " + unitname.Reserve + " tells more"}}
+		return result{problem: &runstate.Error{Text: "not all reservations can be met", Hint: "reserve less, or select a profile with more partitions; see journalctl -u " + unitname.Reserve}}
 	}
 	return again(runstate.Error{
 		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),
-		Hint: "dcm tries again by itself; journalctl -u " + unitname.Reserve + " may tell more",
+		Hint: "dcm tries again by itself; see journalctl -u " + unitname.Reserve,
 	})
 }
 
@@ -137,7 +137,7 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 	before = with(before, triggers)
 	after, err := t.pid1.States.Settle(ctx, names(before))
 	if err != nil {
-		t.pass.log.Error("cannot follow the clients' return", "error", err)
+		t.pass.log.Error("cannot wait for the clients", "error", err)
 	}
 	now := make(map[string]systemd.Unit, len(after))
 	for _, a := range after {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
+func TestBlockers_Unrestartable(t *testing.T) {
 	for load, want := range map[string]string{
 		"masked":      "systemd cannot restart a.service, a client: it is masked",
 		"not-found":   "systemd cannot restart a.service, a client: its unit file is gone",
@@ -32,10 +32,10 @@ func TestAClientThatSystemdCannotRestartIsToldBeforeAnyIsStopped(t *testing.T) {
 }
 
 // A client that is frozen, and a dependent that would be back too early.
-func TestWhoIsRestartedInVainIsToldBeforeAnyIsStopped(t *testing.T) {
+func TestBlockers_RestartWouldNotHelp(t *testing.T) {
 	for unit, want := range map[string][2]string{
 		"frozen.service": {"systemd cannot restart frozen.service: it is frozen", "systemctl thaw frozen.service; dcm tries"},
-		"early.service":  {"early.service depends on a client and is restarted with it, but not ordered behind it", "list early.service under [clients], or"},
+		"early.service":  {"early.service depends on a client and is restarted with it, but is not ordered after it", "list early.service under [clients], or"},
 		"late.service":   {},
 	} {
 		h := newHost(t)
@@ -62,7 +62,7 @@ func TestWhoIsRestartedInVainIsToldBeforeAnyIsStopped(t *testing.T) {
 	}
 }
 
-func TestAnAliasIsTheUnitItStandsFor(t *testing.T) {
+func TestBlockers_Alias(t *testing.T) {
 	h := newHost(t)
 	h.steps, h.blocking = 3, []runstate.Holder{{PID: 7, Command: "a", Unit: "real.service", Devices: []string{"/dev/kfd"}}}
 	h.units["a.service"] = systemd.Unit{Name: "a.service", ID: "real.service", Load: "loaded", Active: "active"}
@@ -77,7 +77,7 @@ func TestAnAliasIsTheUnitItStandsFor(t *testing.T) {
 	}
 }
 
-func TestTheClientInACycleIsNamed(t *testing.T) {
+func TestDescribeCycle(t *testing.T) {
 	h := newHost(t)
 	h.steps = 3
 	h.run = func(*host) (systemd.Unit, *runstate.Run, error) {

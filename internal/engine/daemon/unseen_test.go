@@ -7,7 +7,7 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// unseen is a host on which a run has failed since something unseen holds the driver.
+// unseen returns a host on which a run failed because an invisible holder uses the driver.
 func unseen(t *testing.T) *host {
 	t.Helper()
 	h := inSync(t)
@@ -29,21 +29,21 @@ func unseen(t *testing.T) *host {
 	return h
 }
 
-func TestClientsAreNotBouncedAgainForWhatCannotBeSeen(t *testing.T) {
+func TestUnseenUse_NoSecondRestart(t *testing.T) {
 	const told = "something that cannot be seen holds the driver (2 of its use count); no client is restarted for it"
 	for _, test := range []struct {
 		name   string
 		happen func(h *host)
 		events string
 	}{
-		{"an event of the kernel's", func(h *host) { h.set(func() { h.turns++ }); h.devices <- struct{}{} }, ""},
+		{"a kernel event", func(h *host) { h.set(func() { h.turns++ }); h.devices <- struct{}{} }, ""},
 		{"an edit", func(h *host) { h.set(func() { h.settings.Profile.Name = "third" }); h.changed <- struct{}{} }, bounce},
-		{"a reload that somebody asked for", func(h *host) { h.hangup <- nil }, "RELOADING " + bounce + " READY"},
-		{"an administrator's word", func(h *host) {
+		{"a reload by an administrator", func(h *host) { h.hangup <- nil }, "RELOADING " + bounce + " READY"},
+		{"a request by an administrator", func(h *host) {
 			h.requests <- Request{Asked: runstate.Asked{Why: "asked"}, Done: make(chan runstate.State, 1)}
 		}, bounce},
-		{"something let go", func(h *host) { h.set(func() { h.use.Unseen = 0 }); h.eased <- struct{}{} }, bounce},
-		{"something let go and another came", func(h *host) { h.eased <- struct{}{} }, ""},
+		{"a holder ended", func(h *host) { h.set(func() { h.use.Unseen = 0 }); h.eased <- struct{}{} }, bounce},
+		{"one holder ended and another began", func(h *host) { h.eased <- struct{}{} }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := unseen(t)
@@ -78,10 +78,10 @@ func TestAnEditThatAsksForTheSameIsNoTry(t *testing.T) {
 	}
 }
 
-// What systemd starts again knows what the daemon before it has found; what somebody
-// starts tries it once more.
-func TestWhatCannotBeSeenIsRememberedByTheNextDaemon(t *testing.T) {
-	for name, again := range map[string]bool{"started by systemd": true, "started by somebody": false} {
+// A daemon that systemd starts again uses the result of the daemon before it. One that an
+// administrator starts tries once more.
+func TestUnseenUse_KnownToNextDaemon(t *testing.T) {
+	for name, again := range map[string]bool{"started by systemd": true, "started by an administrator": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			h.steps, h.use = 3, runstate.Use{Counted: true, Unseen: 1}

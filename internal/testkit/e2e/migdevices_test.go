@@ -110,7 +110,7 @@ func (d deal) with(partitions ...string) []string {
 	var out []string
 	for _, p := range d.Parts {
 		if slices.Contains(partitions, p.Name) || slices.Contains(partitions, p.Render) {
-			out = append(append(out, p.Render), p.Beside...)
+			out = append(append(out, p.Render), p.Companions...)
 		}
 	}
 	return out

@@ -272,7 +272,7 @@ func migByRestart(m machine) {
 	if got := m.run("ls /dev/nvidia-caps | wc -l"); got != fmt.Sprint(2+8*7*2) {
 		m.t.Errorf("nodes of instances: got %s", got)
 	}
-	if p := decode[runstate.Partitions](m, "partitions.json"); len(p.Parts) != 8*7 || len(p.Parts[0].Beside) != 5 || !strings.Contains(p.Parts[0].Render, "/dev/nvidia-caps/nvidia-cap") {
+	if p := decode[runstate.Partitions](m, "partitions.json"); len(p.Parts) != 8*7 || len(p.Parts[0].Companions) != 5 || !strings.Contains(p.Parts[0].Render, "/dev/nvidia-caps/nvidia-cap") {
 		m.t.Errorf("partitions.json: want 56 with their nodes, got %d, %+v", len(p.Parts), p.Parts)
 	}
 	if got := m.run("dcm partitions; cat /run/cdi/dcm.json"); !strings.Contains(got, "0000:df:00.0-6") || !strings.Contains(got, "/dev/nvidiactl") {

@@ -205,7 +205,7 @@ func (p partitions) nodes(names []string) (private, all []string) {
 	for _, part := range p.Parts {
 		if slices.Contains(names, part.Name) {
 			private = append(private, part.Render)
-			all = append(append(all, part.Render), part.Beside...)
+			all = append(append(all, part.Render), part.Companions...)
 		}
 	}
 	slices.Sort(all)
