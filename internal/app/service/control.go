@@ -18,24 +18,24 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// control is the daemon as the bus asks it. It is a [dbusapi.Control].
+// control executes calls from the bus. It is a [dbusapi.Control].
 type control struct {
 	host     *host.Host
-	node     *gpu.Node // by sysfs, where that tells; a program that has to be run is run at the bus's pace
+	node     *gpu.Node // reads sysfs, and starts a vendor program where that is needed
 	requests chan<- daemon.Request
 	status   interface {
-		caughtUp(context.Context) // waits until the bus shows what the daemon has told
+		caughtUp(context.Context) // waits until the bus shows the last saved state
 		Account(context.Context) (string, error)
 	}
 	config *effectiveConfig
 	*leaseservice.Service
 }
 
-// ask has the daemon look, and waits until it is at rest.
+// ask requests a pass of the daemon, and waits until the daemon is at rest.
 func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runstate.State, error) {
 	done := make(chan runstate.State, 1)
 	asked := runstate.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
-	if who.UID == 0 { // a command of dcm's has left a note that says more
+	if who.UID == 0 { // a command of dcm has written a note with more details
 		if note, err := c.host.Signed(); err == nil && note.Who != nil && note.Who.PID == who.PID {
 			asked = note
 		}
@@ -47,7 +47,7 @@ func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runst
 	}
 	select {
 	case s := <-done:
-		c.status.caughtUp(ctx) // so that who asked sees what came of it
+		c.status.caughtUp(ctx) // so that the caller sees the result
 		return s, nil
 	case <-ctx.Done():
 		return runstate.State{}, ctx.Err()
@@ -70,7 +70,7 @@ func (c control) apply(ctx context.Context, who dbusapi.Caller, why string) (str
 	return verdict(s)
 }
 
-// verdict is the daemon's state as the answer to Apply.
+// verdict returns the daemon's state as the reply to Apply.
 func verdict(s runstate.State) (string, error) {
 	switch {
 	case s.Config != "":
@@ -110,7 +110,7 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 	return verdict(s)
 }
 
-// choose writes the selection down, if these GPUs can have the profile.
+// choose saves the selection if the GPUs support the profile.
 func (c control) choose(ctx context.Context, profile string) error {
 	c.config.reading.Lock()
 	defer c.config.reading.Unlock()
@@ -177,7 +177,7 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 	return p, err
 }
 
-// read reads the configuration. Callers hold files.
+// read reads the configuration. Callers hold config.reading.
 func (c control) read() (*config.Config, error) {
 	cfg, err := c.host.Config()
 	if err != nil {

@@ -11,23 +11,22 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// deviceACL is the list of devices that the daemon may open. systemd looks up the kinds of
-// devices in it ("char-drm") at the unit's start, and passes over those of drivers that
-// are not loaded then: the daemon would be kept out of what comes later.
+// deviceACL is the list of devices that the daemon may open. systemd resolves the kinds of devices
+// in it ("char-drm") when it starts the unit, and skips those of drivers that are not loaded then.
 type deviceACL struct {
 	host  *host.Host
 	log   *slog.Logger
 	refit func(context.Context) error
 
 	mu    sync.Mutex
-	known []byte // the kinds of devices that the kernel had, nil before the first look
+	known []byte // the last content of /proc/devices
 }
 
-// newDeviceACL knows what is there now, which has to be soon after systemd has looked: what
-// comes between the two is never looked up.
+// newDeviceACL reads the present kinds of devices. It must be called soon after systemd resolved
+// the list: a driver that is loaded in between is missed.
 func newDeviceACL(h *host.Host, log *slog.Logger) *deviceACL {
 	o := &deviceACL{host: h, log: log, refit: func(ctx context.Context) error { return reloadDeviceACL(ctx, h) }}
-	o.known, _ = o.kinds() // then it is as if all of them were new
+	o.known, _ = o.kinds() // after an error all kinds count as new
 	return o
 }
 
@@ -44,9 +43,9 @@ func (o *deviceACL) refreshIfChanged(ctx context.Context) {
 	}
 	if err := o.refit(ctx); err != nil {
 		o.log.Warn(err.Error())
-		return // the next look tries again
+		return // the next reading tries again
 	}
-	o.log.Info("drivers have brought or taken kinds of devices, and the daemon's list of them was looked up anew")
+	o.log.Info("the kinds of devices have changed; systemd has updated the devices that the daemon may open")
 	o.known = now
 }
 

@@ -78,7 +78,7 @@ func lost(h *host.Host, cfg *config.Config, l *dropins.Loss) *status.Problem {
 		return nil
 	}
 	p := &status.Problem{State: status.Unordered, Text: l.String(),
-		Hint: "journalctl -b -t dcm-generator tells why the generator failed; a link /etc/systemd/system-generators/dcm-generator to /dev/null masks it; then systemctl daemon-reload"}
+		Hint: "journalctl -b -t dcm-generator shows why the generator failed; a link /etc/systemd/system-generators/dcm-generator to /dev/null masks it; then systemctl daemon-reload"}
 	for _, r := range reservation.ReservedUnits(h, cfg) {
 		if slices.Contains(l.Units, r.Unit) {
 			p.State = status.Open

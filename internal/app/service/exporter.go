@@ -21,11 +21,11 @@ type exporter struct {
 	host *host.Host
 	log  *slog.Logger
 
-	mu    sync.Mutex
-	dir   string          // the collector's; "": no metrics
-	last  *status.Account // as written
-	alive time.Time       // when the daemon was; zero where it does not write at intervals
-	told  string          // the failure that was logged last, which is not told at each write
+	mu     sync.Mutex
+	dir    string          // the collector's; "": no metrics
+	last   *status.Account // as written
+	alive  time.Time       // the time of the last sign of life; zero without a watchdog
+	logged string          // the failure that was logged last
 }
 
 func newExporter(h *host.Host, alive bool, log *slog.Logger) *exporter {
@@ -112,7 +112,7 @@ func (e *exporter) put() {
 	if !e.alive.IsZero() {
 		e.alive = time.Now()
 	}
-	e.tell(e.outlet(e.dir).Write(*e.last, e.alive))
+	e.logOnce(e.outlet(e.dir).Write(*e.last, e.alive))
 }
 
 // watchdogHook runs at each watchdog tick, the only thing that wakes the daemon at rest. It
@@ -133,10 +133,10 @@ func (b watchdogHook) Watchdog() error {
 	return err
 }
 
-// tell logs a failure once. dcm does not depend on monitoring.
-func (e *exporter) tell(err error) {
+// logOnce logs a failure once. dcm does not depend on monitoring.
+func (e *exporter) logOnce(err error) {
 	if err == nil {
-		e.told = ""
+		e.logged = ""
 		return
 	}
 	text := err.Error()
@@ -148,8 +148,8 @@ func (e *exporter) tell(err error) {
 	default:
 		text += fmt.Sprintf("; let the unit write there: systemctl edit dcm, [Service], ReadWritePaths=%s", e.dir)
 	}
-	if text != e.told {
+	if text != e.logged {
 		e.log.Warn(text)
 	}
-	e.told = text
+	e.logged = text
 }

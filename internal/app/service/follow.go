@@ -9,29 +9,28 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// How long a run's report has to be quiet for what it says to be shown, and how long
-// that may be put off.
+// A run's report is published when it has not changed for stepDebounce, and at the latest after
+// stepMaxDelay.
 const (
-	stepped = 100 * time.Millisecond
-	latest  = 500 * time.Millisecond
+	stepDebounce = 100 * time.Millisecond
+	stepMaxDelay = 500 * time.Millisecond
 )
 
-// accompany has each step of a run shown, while one is under way: the daemon itself
-// waits for the end.
+// accompany publishes each step during a run. The daemon's loop waits for the end only.
 func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {
 	switch {
 	case phase != runstate.Applying && p.running != nil:
 		p.running()
 		p.running = nil
 		select {
-		case <-p.again: // a last step, which is shown with the verdict
+		case <-p.again: // the last step is published with the result
 		default:
 		}
 	case phase == runstate.Applying && p.running == nil:
 		ctx, p.running = context.WithCancel(ctx)
-		changed, err := new(watch.Set).FilesWithin(ctx, []string{p.host.Runtime()}, stepped, latest, p.log)
-		if err != nil { // too many are watched on this host, say
-			p.log.Warn("the steps of the run are not told on the bus", "error", err)
+		changed, err := new(watch.Set).FilesWithin(ctx, []string{p.host.Runtime()}, stepDebounce, stepMaxDelay, p.log)
+		if err != nil {
+			p.log.Warn("cannot publish the steps of the run on the bus", "error", err)
 			return
 		}
 		go func() {
@@ -54,7 +53,7 @@ func (p *statusPublisher) follow(ctx context.Context, a status.Account) {
 	go func() {
 		conn, err := p.host.DialToWait(ctx)
 		if err != nil {
-			return // the next account tells
+			return // the next status shows the clients
 		}
 		defer conn.Close()
 		if conn.Units.Changed(ctx, down) == nil {

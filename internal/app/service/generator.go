@@ -17,11 +17,10 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// Generator is dcm-generator: the drop-ins for the client units, from the
-// configuration, into the directory that systemd gives as first argument. Where that
-// is broken, the last good one of this boot is in force. Without one, as at boot, the
-// clients stay unordered, and the host comes up: it is told to the kernel's log, and
-// the exit status stays 0.
+// Generator is dcm-generator. It writes the drop-ins of the client units to the directory that
+// systemd gives as first argument. If the configuration is not valid, the last good one of this
+// boot is effective. Without one, as at boot, the clients are not ordered, so that the host boots:
+// the error goes to the kernel's log, and the exit status is 0.
 func Generator(root string, dirs []string) int {
 	if len(dirs) != 1 && len(dirs) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: dcm-generator NORMAL-DIR [EARLY-DIR LATE-DIR]; systemd runs it, see systemd.generator(7)")
@@ -41,12 +40,12 @@ func Generator(root string, dirs []string) int {
 	return exitcode.OK
 }
 
-// readTimeout limits how long the generator reads. A boot and every daemon-reload wait for
-// it, up to the minute and a half after which systemd kills it; it takes 10 ms.
+// readTimeout limits how long the generator reads: a boot and every daemon-reload wait for it.
+// systemd kills it after 90 s. It usually takes 10 ms.
 const readTimeout = 20 * time.Second
 
-// readWithin returns what read does or, if that takes longer than the limit, what the
-// fallback does, which has the same limit. Whatever is still reading ends with the program.
+// readWithin returns the result of read or, if that exceeds the limit, of fallback, which has the
+// same limit. A read that hangs ends with the program.
 func readWithin(limit time.Duration, log func(slog.Level, string), read, fallback func() (systemd.Order, error)) (systemd.Order, error) {
 	o, err := limited(limit, read)
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -78,8 +77,8 @@ func limited(limit time.Duration, read func() (systemd.Order, error)) (systemd.O
 	}
 }
 
-// lastGood is what the last good configuration of this boot says, from /run, which does not
-// hang.
+// lastGood returns the order of the last good configuration of this boot. It is in /run, which
+// does not hang.
 func lastGood(h *host.Host) (systemd.Order, error) {
 	cfg, err := selection.LastGood(config.DefaultPaths(h.Root))
 	if err != nil {
@@ -88,11 +87,11 @@ func lastGood(h *host.Host) (systemd.Order, error) {
 	return reservation.Order(h, cfg), nil
 }
 
-// generated is what the generator writes.
+// generated returns what the generator writes.
 func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
 	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	if broken != nil {
-		log(slog.LevelError, "the configuration cannot be used, and client units are ordered as the last good one says:\n"+broken.Error())
+		log(slog.LevelError, "the configuration cannot be used; client units are ordered by the last good one:\n"+broken.Error())
 	}
 	if err != nil {
 		log(slog.LevelError, "the configuration cannot be used, so client units are not ordered after dcm-apply.service:\n"+err.Error())
@@ -100,8 +99,8 @@ func generated(h *host.Host, log func(slog.Level, string)) systemd.Order {
 	return order(h, cfg, log)
 }
 
-// order is what is to be written. Reservations are read on their own where the rest
-// cannot be: no reserved unit starts with everything for somebody else's mistake.
+// order returns what the generator writes for a configuration. If cfg is nil, it reads the
+// reservations alone: an error elsewhere must not let a reserved unit open all devices.
 func order(h *host.Host, cfg *config.Config, log func(slog.Level, string)) systemd.Order {
 	if cfg != nil {
 		return reservation.Order(h, cfg)

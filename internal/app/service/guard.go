@@ -13,28 +13,27 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// guardUnit is dcm-guard.service, and what it is for.
+// guardUnit is dcm-guard.service and its table.
 type guardUnit interface {
-	// Due returns why it has to run, "" if its table is what is wanted.
+	// Due returns why it has to run, "" if its table is as wanted.
 	Due(ctx context.Context) (string, error)
 	// Needed reports whether something is exclusive, or guarded.
 	Needed() bool
-	// RunOnce returns when it has run.
+	// RunOnce starts it and waits for its end.
 	RunOnce(ctx context.Context) error
-	// Absolve clears the failure of a run.
-	Absolve(ctx context.Context) error
-	// Failed returns when a run has failed.
+	// ClearFailed clears the failure of a run.
+	ClearFailed(ctx context.Context) error
+	// Failed waits until a run has failed.
 	Failed(ctx context.Context) error
 }
 
-// guardian keeps the guard's table as it is wanted, whatever has become of dcm-guard.service:
-// it was killed, a lease has ended, a slice has another cgroup now. It compares what dcm-guard
-// has read back with what is exclusive when something may have changed, and starts
+// guardian keeps the guard's table up to date. After a change, for example the end of a lease, it
+// compares the table that dcm-guard has read back with the exclusive holders, and starts
 // dcm-guard.service if they differ.
 type guardian struct {
 	unit    guardUnit
 	log     *slog.Logger
-	changed func() // the table is what is wanted and was not, or the other way
+	changed func() // called when the table becomes as wanted, or stops being so
 	nudges  chan struct{}
 
 	logged string // the error that was logged last
@@ -44,7 +43,7 @@ func newGuardian(unit guardUnit, log *slog.Logger, changed func()) *guardian {
 	return &guardian{unit: unit, log: log, changed: changed, nudges: make(chan struct{}, 1)}
 }
 
-// nudge has the table compared again.
+// nudge requests a comparison of the table.
 func (g *guardian) nudge() {
 	select {
 	case g.nudges <- struct{}{}:
@@ -52,7 +51,7 @@ func (g *guardian) nudge() {
 	}
 }
 
-// The delays between attempts to have the table mended, each twice as long as the one before.
+// The delays between attempts to correct the table. Each is twice as long as the one before.
 const (
 	firstGuardDelay = time.Second
 	lastGuardDelay  = time.Minute
@@ -71,13 +70,13 @@ func (g *guardian) run(ctx context.Context) {
 		} else {
 			delay = min(max(2*delay, firstGuardDelay), lastGuardDelay)
 		}
-		g.tell(err)
+		g.logOnce(err)
 		g.wait(ctx, delay)
 	}
 }
 
-// tell logs an error once for each cause.
-func (g *guardian) tell(err error) {
+// logOnce logs an error once for each cause.
+func (g *guardian) logOnce(err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -86,7 +85,7 @@ func (g *guardian) tell(err error) {
 		return
 	}
 	if g.logged = text; err != nil {
-		g.log.Warn("partitions may not be exclusive, or closed to their holders: "+text, "unit", unitname.Guard)
+		g.log.Warn("the guard's table is not as wanted, so partitions may be open to others or closed to their holders: "+text, "unit", unitname.Guard)
 	} else {
 		g.log.Info("the guard's table is as wanted again", "unit", unitname.Guard)
 	}
@@ -96,9 +95,8 @@ func (g *guardian) tell(err error) {
 // guardCheckTimeout limits one comparison of the table, with the run that it may start.
 const guardCheckTimeout = 30 * time.Second
 
-// mend starts dcm-guard.service if its table is not what is wanted. A run that is under way
-// is waited for. A failure of the unit that is over is cleared: it would keep the host
-// "degraded" for nothing.
+// mend starts dcm-guard.service if its table is not as wanted, after the end of a run in progress.
+// It clears an earlier failure of the unit, which would keep the host "degraded" needlessly.
 func (g *guardian) mend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardCheckTimeout)
 	defer cancel()
@@ -121,14 +119,13 @@ func (g *guardian) mend(ctx context.Context) error {
 		g.changed()
 	}
 	if !g.unit.Needed() {
-		return nil // mostly, and then PID 1 is not asked
+		return nil
 	}
-	return g.unit.Absolve(ctx)
+	return g.unit.ClearFailed(ctx)
 }
 
-// wait returns when the table is to be compared again. If nothing is exclusive, only a nudge
-// does so; otherwise also a failure of dcm-guard.service, whoever started it. delay is 0 if
-// the table is as wanted.
+// wait returns when the table is to be compared again: at a nudge and, if a holder is exclusive,
+// at a failure of dcm-guard.service. delay is 0 if the table is as wanted.
 func (g *guardian) wait(ctx context.Context, delay time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,8 +149,8 @@ func (g *guardian) wait(ctx context.Context, delay time.Duration) {
 	}
 }
 
-// watch returns when dcm-guard.service has failed, or, a while later, if PID 1 cannot be
-// listened to.
+// watch returns when dcm-guard.service has failed. If systemd cannot be watched, it returns after
+// lastGuardDelay.
 func (g *guardian) watch(ctx context.Context) {
 	if err := g.unit.Failed(ctx); err != nil {
 		select {
@@ -184,7 +181,7 @@ func (h hostGuard) RunOnce(ctx context.Context) error {
 	return conn.Jobs.RunOnce(ctx, unitname.Guard)
 }
 
-func (h hostGuard) Absolve(ctx context.Context) error {
+func (h hostGuard) ClearFailed(ctx context.Context) error {
 	conn, err := h.host.Dial(ctx)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (u *unitOfGuard) RunOnce(context.Context) error {
 	return nil
 }
 
-func (u *unitOfGuard) Absolve(context.Context) error {
+func (u *unitOfGuard) ClearFailed(context.Context) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.clear++

@@ -9,8 +9,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// atLoad is the compute mode that the driver shall come up in, "" for its own
-// choice.
+// atLoad returns the compute mode in which the driver is loaded, "" for the driver's default.
 func atLoad(cfg *config.Config) partition.Compute {
 	mode, ok := modprobe.Mode(cfg.Profile)
 	if !cfg.AtLoad || cfg.Selected == "" || !ok {
@@ -21,18 +20,18 @@ func atLoad(cfg *config.Config) partition.Compute {
 
 func atLoadFile(h *host.Host) string { return h.Path("etc/modprobe.d/dcm.conf") }
 
-// removeModprobeConf keeps the driver from starting in a mode of an earlier profile. An error costs
-// time at boot at most, and so is only logged.
+// removeModprobeConf prevents that the driver starts in the mode of an earlier profile. An error is
+// only logged: at worst the boot takes longer.
 func removeModprobeConf(h *host.Host, cfg *config.Config, log *slog.Logger) {
 	changed, err := modprobe.Drop(atLoadFile(h), atLoad(cfg))
 	if err != nil {
 		log.Warn(err.Error())
 	} else if changed {
-		log.Info("the driver chooses again what to come up in", "file", atLoadFile(h))
+		log.Info("the driver starts in its default mode again", "file", atLoadFile(h))
 	}
 }
 
-// writeModprobeConf has the driver come up in the mode that the GPUs have now.
+// writeModprobeConf makes the driver start in the mode that the GPUs have now.
 func writeModprobeConf(h *host.Host, cfg *config.Config, log *slog.Logger) {
 	mode := atLoad(cfg)
 	if mode == "" {
@@ -45,6 +44,6 @@ func writeModprobeConf(h *host.Host, cfg *config.Config, log *slog.Logger) {
 	if err != nil {
 		log.Warn(err.Error())
 	} else if changed {
-		log.Info("the driver comes up in "+string(mode)+" from now on; an initramfs that has it needs to be made anew", "file", atLoadFile(h))
+		log.Info("the driver starts in "+string(mode)+" from now on; update the initramfs if it contains the driver", "file", atLoadFile(h))
 	}
 }

@@ -79,7 +79,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	}
 	last, err := runstate.ReadRun(h.Runtime())
 	if err != nil {
-		log.Warn(err.Error()) // it is about to be replaced
+		log.Warn(err.Error()) // this run replaces it
 	}
 	state, err := runstate.ReadState(h.Runtime())
 	if err != nil {
@@ -125,7 +125,7 @@ func (o *oneshot) reportBroken(broken error) string {
 	if broken == nil {
 		return ""
 	}
-	o.log.Error("the configuration cannot be used, and the last good one stays in force:\n"+broken.Error(), "error", broken.Error(), event.ConfigRejected.Attr())
+	o.log.Error("the configuration cannot be used, and the last good one stays effective:\n"+broken.Error(), "error", broken.Error(), event.ConfigRejected.Attr())
 	return broken.Error()
 }
 
@@ -136,7 +136,7 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 		o.log.Warn(err.Error())
 	} else if now {
 		opt.ReloadDriver = true
-		o.log.Info("the driver may be reloaded this once, since the host was rebooted for it")
+		o.log.Info("the driver may be reloaded in this run, since the host was rebooted for it")
 	}
 	if more := beyond(opt); more > 0 {
 		if err := systemd.NewNotifier(os.Getenv).ExtendTimeout(more); err != nil {

@@ -30,16 +30,16 @@ type statusPublisher struct {
 	log     *slog.Logger
 	states  chan runstate.State              // of 1: only the last one is shown
 	wanted  chan chan<- struct{}             // closed once what was saved before is shown
-	again   chan struct{}                    // of 1: something may be otherwise than it was shown
+	again   chan struct{}                    // of 1: the status may have changed
 	state   atomic.Pointer[runstate.State]   // the last one saved
-	seen    atomic.Pointer[status.Inventory] // the GPUs, as seen last
-	looked  deviceCache                      // the daemon's own last look at the GPUs
-	told    atomic.Pointer[status.Health]
-	warned  []string           // what the journal was told last
-	waiting context.CancelFunc // ends the watch on clients that are down
-	running context.CancelFunc // ends the watch on a run's report; nil for none
-	ready   chan struct{}      // closed when the first state is shown
-	ended   chan struct{}      // closed when run has returned
+	seen    atomic.Pointer[status.Inventory] // the last reading of the GPUs
+	looked  deviceCache                      // the loop's last reading of the GPUs
+	told    atomic.Pointer[status.Health]    // as published last
+	warned  []string                         // the warnings that were logged last
+	waiting context.CancelFunc               // ends the watch on clients that are down
+	running context.CancelFunc               // ends the watch on a run's report; nil for none
+	ready   chan struct{}                    // closed when the first state is shown
+	ended   chan struct{}                    // closed when run has returned
 
 	queue   func() []status.Queued // the requests that wait for leases; nil: none can
 	lost    func() *dropins.Loss   // the drop-ins that systemd has not loaded
@@ -58,15 +58,15 @@ func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, n
 	return p
 }
 
-// save writes the daemon's state down, and has it shown. The daemon alone calls it.
-// Metrics that are to be written are so when it returns, if nothing hangs.
+// save saves the daemon's state and publishes it. Only the daemon's loop calls it. When it
+// returns, the metrics are written, unless that took longer than publishTimeout.
 func (p *statusPublisher) save(ctx context.Context, s runstate.State) error {
 	err := runstate.StateIn(p.host.Runtime()).Replace(s)
 	if s.Phase == runstate.Applying {
 		p.ran.Store(true)
 	}
 	if !isAtRest(s.Phase) {
-		p.looked.take() // the GPUs are about to be otherwise
+		p.looked.take() // the GPUs are about to change
 	}
 	p.state.Store(&s)
 	if isAtRest(s.Phase) {
@@ -85,7 +85,7 @@ func (p *statusPublisher) save(ctx context.Context, s runstate.State) error {
 	return err
 }
 
-// publishTimeout is how long the daemon waits for its metrics.
+// publishTimeout limits how long the daemon waits for its metrics.
 const publishTimeout = 2 * time.Second
 
 // caughtUp returns when all that was saved before is shown, or ctx ends.
@@ -128,7 +128,7 @@ func (p *statusPublisher) run(ctx context.Context) {
 	}
 }
 
-// isAtRest reports whether the daemon has come to a verdict, and now waits.
+// isAtRest reports whether the daemon has a result, and waits for events.
 func isAtRest(p runstate.Phase) bool { return p != runstate.Applying && p != runstate.Starting }
 
 // show takes the status for a state and publishes it.
@@ -136,7 +136,7 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	p.accompany(ctx, s.Phase)
 	a := p.take(ctx, s, false)
 	if ctx.Err() != nil {
-		return // a look that the daemon's end has cut off says nothing of the host
+		return // a status that was cut off by the daemon's end is not valid
 	}
 	p.told.Store(&a.Health)
 	if s.Phase != runstate.Starting {
@@ -153,7 +153,7 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	}
 }
 
-// take takes an account; in full with all processes that have a GPU open.
+// take gathers the status; if full, with all processes that have a GPU open.
 func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool) status.Account {
 	cfg := p.config.get()
 	sources := gather.Sources(p.host, gather.Options{
@@ -166,7 +166,7 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 		State: func(context.Context) (*runstate.State, error) { return &s, nil },
 		GPUs: func(ctx context.Context) (status.Inventory, error) {
 			if !isAtRest(s.Phase) {
-				return *p.seen.Load(), nil // in a run and before the first look the GPUs are somebody else's
+				return *p.seen.Load(), nil // not during a run, and not before the first reading
 			}
 			sight, err := p.sight(ctx, cfg, full)
 			if len(sight.GPUs) > 0 {
@@ -202,7 +202,7 @@ func (p *statusPublisher) Account(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// refresh has what is shown looked at again.
+// refresh requests a new status.
 func (p *statusPublisher) refresh() {
 	select {
 	case p.again <- struct{}{}:
@@ -210,8 +210,7 @@ func (p *statusPublisher) refresh() {
 	}
 }
 
-// remember notes the GPUs of a success. What is to be warned of, clients that cannot
-// be restarted and another number of GPUs than there should be among it, is so once.
+// remember records the GPUs after a success. It logs each warning once.
 func (p *statusPublisher) remember(a status.Account) {
 	warnings := a.Unfit()
 	if lost := a.Lost(); lost != "" {

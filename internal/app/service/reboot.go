@@ -20,14 +20,14 @@ func wish(p partition.Profile) string { return config.FormatProfile(p) }
 
 func rebootRecord(h *host.Host) string { return h.Path("var/lib/dcm/reboot.json") }
 
-// rebooter reboots the host as the daemon asks for it.
+// rebooter reboots the host for the daemon. It is a [daemon.Host].
 type rebooter struct {
 	host  *host.Host
 	ask   func(context.Context) error // [systemd.Reboot]
 	lasts func() error                // why the record may not outlive the reboot
 }
 
-// keeping is where the record is kept.
+// keeping returns the directory of the record.
 func keeping(h *host.Host) reboot.Host {
 	return reboot.Host{Dir: h.Path("var/lib/dcm"), Proc: h.Path("proc"), Sys: h.Path("sys")}
 }
@@ -40,7 +40,7 @@ func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) e
 	}
 	next := reboot.Record{Wish: wish(p), Why: why, Boot: r.host.BootID(), Time: time.Now()}
 	if next.Boot == "" {
-		return errors.New("the host is not rebooted: the kernel does not tell its boot id, and so it could become a loop")
+		return errors.New("refusing to reboot: cannot read the boot id of the kernel (would risk a reboot loop)")
 	}
 	if err := reboot.May(last, next); err != nil {
 		return err
@@ -52,13 +52,13 @@ func (r rebooter) Reboot(ctx context.Context, p partition.Profile, why string) e
 		return err
 	}
 	err = r.ask(ctx)
-	if errors.Is(err, systemd.ErrNoReboot) { // for certain, and so it may be tried again
+	if errors.Is(err, systemd.ErrNoReboot) { // it certainly did not happen
 		return errors.Join(err, restore(path, last))
 	}
 	return err
 }
 
-// restore puts the record back that was there.
+// restore writes the earlier record again.
 func restore(path string, last *reboot.Record) error {
 	if last != nil {
 		return reboot.In(path).Write(*last)
@@ -66,7 +66,7 @@ func restore(path string, last *reboot.Record) error {
 	return os.Remove(path)
 }
 
-// reboots is how the host is rebooted; never on behalf of another tree.
+// reboots returns how the host is rebooted. It never reboots for another tree.
 func reboots(h *host.Host) func(context.Context) error {
 	if h.Here() {
 		return systemd.Reboot

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// foresee is fits, and warns before of partitions that will have no device node.
+// foresee returns fits with a warning about partitions that will have no device node.
 func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder) func([]partition.GPU) error {
 	return func(after []partition.GPU) error {
 		if short := host.Shortage(h, after); short != nil {
@@ -27,15 +27,14 @@ func foresee(h *host.Host, fits func([]partition.GPU) error, rec *apply.Recorder
 	}
 }
 
-// usual is the device-timeout that the unit's TimeoutStartSec= reckons with.
-const usual = time.Minute
+// unitDeviceTimeout is the device-timeout that the unit's TimeoutStartSec= allows for.
+const unitDeviceTimeout = time.Minute
 
-// beyond is how long a run may take, with every step at its limit and then going
-// back, when device-timeout is raised above what TimeoutStartSec= reckons with; 0
-// when it is not. systemd never shortens a timeout at a notification, so that
-// without need it would overrule what an administrator set.
+// beyond returns how long a run with an undo may take at most, if device-timeout is above
+// unitDeviceTimeout, otherwise 0. systemd never shortens a timeout at a notification, so a
+// needless one would override the administrator's setting.
 func beyond(o apply.Options) time.Duration {
-	if o.DeviceTimeout <= usual {
+	if o.DeviceTimeout <= unitDeviceTimeout {
 		return 0
 	}
 	once := o.DeviceTimeout + 2*o.StepTimeout + o.ReloadTimeout + o.DeviceTimeout
@@ -52,7 +51,7 @@ func options(cfg *config.Config) apply.Options {
 	}
 }
 
-// identity is what ties a report to this run of the unit and this boot.
+// identity returns a report with the ids of this run and this boot.
 func identity(h *host.Host) runstate.Run {
 	return runstate.Run{ID: sanitize.Env("INVOCATION_ID"), Boot: h.BootID(), PID: os.Getpid()}
 }

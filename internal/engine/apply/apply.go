@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // errInterrupted ends a run that got a stop request.
-var errInterrupted = errors.New("told to stop before the work was finished")
+var errInterrupted = errors.New("a stop was requested before the run was finished")
 
 // refusal is a reason to end a run before its first change.
 type refusal struct {
@@ -118,7 +118,7 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 		defer cancel()
 		return r.node.Reader.Wait(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, leastWait))
+	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, minWaitTimeout))
 	defer cancel()
 	began := time.Now()
 	devices, err := r.node.Reader.WaitAfterLoad(ctx)
@@ -128,8 +128,8 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	return devices, err
 }
 
-// leastWait is the time for one observation after the device timeout has passed.
-const leastWait = time.Second
+// minWaitTimeout is the time for one observation after the device timeout has passed.
+const minWaitTimeout = time.Second
 
 // glance returns the devices for the undo. It does not wait again for GPUs for which the run
 // has just waited without success.
@@ -164,7 +164,7 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 		if no.Transient {
 			r.rec.holders(blocking)
 		}
-		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.nobodyAtAll(d.Steps, u)}
+		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.allUnused(d.Steps, u)}
 	}
 	return unsure(d.Steps, u)
 }
@@ -187,7 +187,7 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 		}
 	}
 	if err != nil {
-		return runstate.Failed, fmt.Errorf("%w; going back failed as well: %w", cause, err)
+		return runstate.Failed, fmt.Errorf("%w; the undo failed as well: %w", cause, err)
 	}
 	return runstate.RolledBack, cause
 }
@@ -252,13 +252,13 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 // stuck returns the error of a step that succeeded without effect.
 func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	if !done.Kind.Reloads() {
-		return fmt.Errorf("after all switches had succeeded the GPUs were seen otherwise: still to do is %q", next)
+		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes: still to do is %q", next)
 	}
 	return &refusal{
 		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
 		hint: "see the kernel's log (journalctl -k -g " + r.driver(done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
 
-		reboot: r.nobodyNow(ctx, done.Kind.Vendor()),
+		reboot: r.unusedNow(ctx, done.Kind.Vendor()),
 	}
 }
 
@@ -307,7 +307,7 @@ func missing(want partition.Layout, gpus []partition.GPU) error {
 	var errs []error
 	for a := range want.Shapes {
 		if _, ok := there.Shapes[a]; !ok {
-			errs = append(errs, fmt.Errorf("%s is gone: the driver does not show it any more", a))
+			errs = append(errs, fmt.Errorf("%s is gone: the driver does not list it any more", a))
 		}
 	}
 	return errors.Join(errs...)

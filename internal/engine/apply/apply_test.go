@@ -110,7 +110,7 @@ func TestRun(t *testing.T) {
 		{"a compute switch", cpx, nil, nil, runstate.Applied, "8 CPX/NPS1", "", false},
 		{"a memory change with its reload", cpx4, nil, nil, runstate.Applied, "8 CPX/NPS4", "", false},
 		{"a compute mode other than the driver's own after the reload", profile(partition.QPX, partition.NPS4), nil, nil, runstate.Applied, "8 QPX/NPS4", "", false},
-		{"a mode the GPUs cannot have touches nothing", profile(partition.TPX, partition.NPS1), nil, nil, runstate.Refused, "8 SPX/NPS1", "do not support TPX/NPS1", false},
+		{"an unsupported mode changes nothing", profile(partition.TPX, partition.NPS1), nil, nil, runstate.Refused, "8 SPX/NPS1", "do not support TPX/NPS1", false},
 		{"a memory change without leave to reload touches nothing", cpx4, nil, func(o *Options) { o.ReloadDriver = false }, runstate.Refused, "8 SPX/NPS1", "reload-driver is false", false},
 		{"a failure after the reload goes back through another reload", profile(partition.QPX, partition.NPS4), []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Times: 1}}, nil, runstate.RolledBack, "8 SPX/NPS1", string(third), false},
 	} {
@@ -272,7 +272,7 @@ func TestHalfReloadedSeesOnlyAReloadWithoutEndInThisBoot(t *testing.T) {
 		{"ended", &runstate.Run{Boot: "b", Steps: []runstate.Step{ended}}, false},
 		{"before a reboot", &runstate.Run{Boot: "a", Steps: []runstate.Step{begun}}, false},
 		{"not begun", &runstate.Run{Boot: "b", Result: runstate.Interrupted, Steps: []runstate.Step{{Step: begun.Step}}}, false},
-		{"killed before it could tell", &runstate.Run{Boot: "b", Result: runstate.Running, Steps: []runstate.Step{{Step: begun.Step}}}, true},
+		{"killed before it reported", &runstate.Run{Boot: "b", Result: runstate.Running, Steps: []runstate.Step{{Step: begun.Step}}}, true},
 	} {
 		if got := HalfReloaded(test.run, "b"); got != test.want {
 			t.Errorf("%s: %t, want %t", test.name, got, test.want)
@@ -306,7 +306,7 @@ func TestAPlannedReloadIsPublishedBeforeItBegins(t *testing.T) {
 	rec.begin("test")
 	rec.planned(partition.Steps{{Kind: partition.ReloadDriver}}) // and then it is killed
 	if !HalfReloaded(&last, "") {
-		t.Errorf("the report does not tell of the reload: %+v", last)
+		t.Errorf("the report lacks the reload: %+v", last)
 	}
 }
 

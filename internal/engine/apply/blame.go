@@ -27,9 +27,9 @@ type unseenError struct {
 
 func (e *unseenError) Unwrap() error { return e.error }
 
-const unseenHint = "Find what has a GPU open and shows no process: an open file that was handed to a socket or to a container's runtime, " +
-	"a console or sound device on the GPU, another driver that shares its buffers; or reboot. dcm tries again when the driver counts fewer uses, " +
-	"when the configuration changes, and at `dcm apply`; until then it restarts no client for it."
+const unseenHint = "Find what uses a GPU without a visible process: a file passed over a socket or to a container runtime, " +
+	"a console or sound device on the GPU, or a driver that shares its buffers. Otherwise reboot. " +
+	"dcm tries again when the driver's use count falls, when the configuration changes, and at `dcm apply`. Until then it restarts no client."
 
 // whose finds the processes that caused a "busy" error. Visible ones are recorded, and dcm
 // waits for them. If there are none:
@@ -41,7 +41,7 @@ const unseenHint = "Find what has a GPU open and shows no process: an open file 
 // Otherwise an invisible process uses the GPUs, or the use is unknown. That justifies neither
 // a reboot nor a retry with its restart of the clients.
 func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
-	if gpu.NeedsReboot(err) && r.nobodyNow(ctx, v) {
+	if gpu.NeedsReboot(err) && r.unusedNow(ctx, v) {
 		return &rebootError{err}
 	}
 	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) {
@@ -58,9 +58,9 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
 		return err
-	case r.nobody(u) && unload && u.Count > 0:
-		return &rebootError{fmt.Errorf("%w; it is used from within the kernel%s, and by no process", err, by(u.Modules))}
-	case r.nobody(u):
+	case r.unused(u) && unload && u.Count > 0:
+		return &rebootError{fmt.Errorf("%w; only the kernel uses it%s, and no process", err, by(u.Modules))}
+	case r.unused(u):
 		return err
 	}
 	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), use(u.DriverUse)}
@@ -77,10 +77,10 @@ func by(modules []string) string {
 func unseenText(u gpu.VendorUsage) string {
 	var text []string
 	if u.Unexplained() > 0 {
-		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: of its use count of %d, %d is no process's that could be looked at", u.Count, u.Unexplained()))
+		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: no inspected process explains %[2]d of its use count of %[1]d", u.Count, u.Unexplained()))
 	}
 	if len(u.Orphans) > 0 {
-		text = append(text, fmt.Sprintf("the driver's compute side lists process %d, which is not to be found", u.Orphans[0]))
+		text = append(text, fmt.Sprintf("the driver's compute part lists process %d, which does not exist", u.Orphans[0]))
 	}
 	if len(u.Uninspected) > 0 {
 		text = append(text, (&gpu.PartialError{Uninspected: u.Uninspected}).Error())
@@ -106,20 +106,20 @@ func UseNow(before runstate.Use, u gpu.Usage) runstate.Use {
 	return runstate.Use{Vendor: before.Vendor}
 }
 
-// nobody reports whether there is evidence that no process uses the vendor's GPUs: all
+// unused reports whether there is evidence that no process uses the vendor's GPUs: all
 // processes were inspected, and the driver's count is that of an idle driver.
-func (r *run) nobody(u gpu.VendorUsage) bool {
+func (r *run) unused(u gpu.VendorUsage) bool {
 	return len(u.Uninspected) == 0 && u.Unused(r.rec.idleCount(u.Vendor))
 }
 
-// nobodyAtAll is nobody for the vendors of all steps.
-func (r *run) nobodyAtAll(steps partition.Steps, u gpu.Usage) bool {
-	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.nobody(u.ForVendor(s.Kind.Vendor())) })
+// allUnused is unused for the vendors of all steps.
+func (r *run) allUnused(steps partition.Steps, u gpu.Usage) bool {
+	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.unused(u.ForVendor(s.Kind.Vendor())) })
 }
 
-func (r *run) nobodyNow(ctx context.Context, v partition.Vendor) bool {
+func (r *run) unusedNow(ctx context.Context, v partition.Vendor) bool {
 	u, err := r.node.Use.Usage(context.WithoutCancel(ctx))
-	return err == nil && r.nobody(u.ForVendor(v))
+	return err == nil && r.unused(u.ForVendor(v))
 }
 
 // idle records the use count of a driver that was just loaded, before a process can have
@@ -153,5 +153,5 @@ func unsureOf(u gpu.VendorUsage) error {
 	if len(late) == 0 || u.Counted && u.Unexplained() == 0 && len(u.Orphans) == 0 {
 		return nil
 	}
-	return &unseenError{fmt.Errorf("it cannot be told whether the GPUs are in use: %w", &gpu.PartialError{Uninspected: late}), use(u.DriverUse)}
+	return &unseenError{fmt.Errorf("cannot determine whether the GPUs are in use: %w", &gpu.PartialError{Uninspected: late}), use(u.DriverUse)}
 }

@@ -57,7 +57,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
 		return Explain(r.whose(t.Context(), partition.AMD, err))
 	}
-	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "used from within the kernel by amdgpu_peer") {
+	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "only the kernel uses it by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
 	}
 	if got := told(gpu.Uninspected{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
@@ -69,8 +69,8 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 	}
 }
 
-// Nobody has the file open, and it is open.
-func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
+// No process has the file open, and it is open.
+func TestWhose_NoVisibleHolderIsSaidToBeOne(t *testing.T) {
 	for name, p := range map[string]partition.Profile{
 		"a reload":         profile(partition.CPX, partition.NPS4),
 		"a compute switch": profile(partition.CPX, partition.NPS1),
@@ -81,7 +81,7 @@ func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
 			run := b.run(p)
 			e := run.Error
 			if e == nil || e.Unseen == nil || e.Unseen.Unseen != 2 || e.Reboot || !e.Transient || !strings.Contains(e.Text, "something that cannot be seen holds the driver") {
-				t.Fatalf("%s, %+v; want to be told of somebody unseen", run.Result, e)
+				t.Fatalf("%s, %+v; want an invisible holder", run.Result, e)
 			}
 			if b.sim.State().Unloads > 0 {
 				t.Error("the driver was unloaded")
@@ -105,20 +105,20 @@ func TestABusyAnswerForWhichNobodyIsToBlameIsSaidToBeOne(t *testing.T) {
 	}
 }
 
-// What the driver counts when nobody uses it is known after a load.
-func TestWhatTheDriverCountsByItselfIsLearnt(t *testing.T) {
+// The use count of the idle driver is read after a load.
+func TestIdle_CountAfterLoad(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	r := &run{node: nodeOf(counting{b.node, 3}), opt: b.opt, rec: b.recorder()}
 	r.idle(t.Context(), partition.AMD, nil)
-	if u, _ := r.node.Use.Usage(t.Context()); !r.nobody(u.ForVendor(partition.AMD)) {
+	if u, _ := r.node.Use.Usage(t.Context()); !r.unused(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
 	}
 	r.node = nodeOf(counting{b.node, 4})
-	if u, _ := r.node.Use.Usage(t.Context()); r.nobody(u.ForVendor(0x1234)) {
+	if u, _ := r.node.Use.Usage(t.Context()); r.unused(u.ForVendor(0x1234)) {
 		t.Errorf("%+v is reported unused by another vendor's driver", u)
 	}
-	if u, _ := r.node.Use.Usage(t.Context()); r.nobody(u.ForVendor(partition.AMD)) {
-		t.Errorf("%+v is told to be nobody's use", u)
+	if u, _ := r.node.Use.Usage(t.Context()); r.unused(u.ForVendor(partition.AMD)) {
+		t.Errorf("%+v is reported as unused", u)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestUseNow_TwoVendors(t *testing.T) {
 	}
 }
 
-// counting is a node whose driver counts so much, and nobody is to be seen.
+// counting is a node whose driver has a use count, and no visible holder.
 type counting struct {
 	*gpu.Node
 	count int
@@ -154,9 +154,9 @@ func (c counting) Usage(context.Context) (gpu.Usage, error) {
 	return gpu.Usage{Drivers: []gpu.DriverUse{{Vendor: partition.AMD, Counted: true, Count: c.count}}}, nil
 }
 
-// With a count that accounts for everybody nobody can keep a change back by having
-// more files open than there is time to look at.
-func TestWhoCannotBeLookedAtInTimeKeepsAChangeBackOnlyIfTheCountDoesNotKnowBetter(t *testing.T) {
+// A process with too many open files to inspect in time blocks a change only if the use count
+// does not show that no process is left.
+func TestRun_UninspectedProcess(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Reason: "there was no time", TimedOut: true}
 	run := func() runstate.Run {
@@ -200,7 +200,7 @@ func (b *bench) recorder() *Recorder {
 	return NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
 }
 
-// inFlight opens the file and sends it to a socket from which nobody takes it.
+// inFlight opens the file and sends it to a socket from which no process receives it.
 func inFlight(t *testing.T, file string) (end func()) {
 	t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)

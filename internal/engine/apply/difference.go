@@ -155,5 +155,5 @@ func none(devices []gpu.Device) error {
 		return fmt.Errorf("%w: %s", err, reasons(devices))
 	}
 	return &refusal{err: fmt.Errorf("%w: %s has no driver", err, devices[unbound].Address),
-		hint: "Load the driver with modprobe; if it is loaded, the kernel log tells why it does not drive the GPU."}
+		hint: "Load the driver with modprobe; if it is loaded, the kernel log shows why it does not use the GPU."}
 }

@@ -17,7 +17,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// sliced is a node of NVIDIA's GPUs in memory, whose driver tells what they offer with
+// sliced is a node of NVIDIA's GPUs in memory, whose driver reports their placements with
 // MIG on only.
 type sliced struct {
 	gpus    []partition.GPU
@@ -117,7 +117,7 @@ func TestRunOfGeometries(t *testing.T) {
 	}{
 		{"nothing to do", "4g.40gb@0 3g.40gb@4", on("3g.40gb 4g.40gb"), nil, runstate.Unchanged, "4 [4g.40gb@0 3g.40gb@4]", nil, ""},
 		{"one of four", "7g.80gb@0", on("2g.20gb", "7g.80gb"), nil, runstate.Applied, "1 [2g.20gb@0] 3 [7g.80gb@0]", []string{"mig-clear 0", "mig-fill 0"}, ""},
-		{"MIG on, and what the driver tells then", "off", on("7g.80gb"), nil, runstate.Applied, "4 [7g.80gb@0]",
+		{"MIG on, and the reported placements", "off", on("7g.80gb"), nil, runstate.Applied, "4 [7g.80gb@0]",
 			[]string{"mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3"}, ""},
 		{"MIG off", "7g.80gb@0", on("off"), nil, runstate.Applied, "4 [off]",
 			[]string{"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3"}, ""},

@@ -22,7 +22,7 @@ func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 	for i, w := range writes {
 		text[i] = fmt.Sprintf("%s of %s", w.Mode, w.GPU)
 	}
-	still := fmt.Sprintf("still under way in the driver, and possibly carried out later, is: set %s", strings.Join(text, ", "))
+	still := fmt.Sprintf("a write timed out, and the driver may carry it out later: set %s", strings.Join(text, ", "))
 	if err == nil {
 		return runstate.Failed, errors.New(still)
 	}

@@ -20,9 +20,9 @@ type trial struct {
 	keep        bool // on-failure = "keep"
 
 	result  runstate.Result
-	passing bool   // told as transient, so that the daemon tries again
+	passing bool   // reported as transient, so that the daemon tries again
 	modes   string // of all GPUs, as the simulated hardware has them
-	told    string // part of what the user is told
+	told    string // part of the error
 }
 
 const (
@@ -48,7 +48,7 @@ func matrix() []trial {
 	return []trial{
 		{"discover", "short read", sim.Fault{Op: sim.OpRead, Short: true, Times: 1}, false, runstate.Refused, false, spx8, "not a mode dcm knows"},
 		{"discover", "EIO once", times(once, fail(sim.OpRead, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
-		{"discover", "EIO for good", always(at(third, fail(sim.OpRead, syscall.EIO))), false, runstate.Refused, true, spx8, string(third)},
+		{"discover", "permanent EIO", always(at(third, fail(sim.OpRead, syscall.EIO))), false, runstate.Refused, true, spx8, string(third)},
 		{"discover", "hang beyond the deadline", always(sim.Fault{Op: sim.OpRead, Hang: hour}), false, runstate.Refused, true, "", "cannot read the GPUs"},
 
 		{"memory request", "EINVAL", always(fail(sim.OpMemory, syscall.EINVAL)), false, runstate.RolledBack, false, spx8, "NPS4"},
@@ -56,7 +56,7 @@ func matrix() []trial {
 		{"memory request", "EIO", always(fail(sim.OpMemory, syscall.EIO)), false, runstate.RolledBack, false, spx8, "NPS4"},
 		{"memory request", "EPERM of a reset", always(fail(sim.OpMemory, syscall.EPERM)), false, runstate.RolledBack, true, spx8, "reset"},
 		{"memory request", "EBUSY brief", times(thrice, fail(sim.OpMemory, syscall.EBUSY)), false, runstate.Applied, false, cpx4, ""},
-		{"memory request", "hang beyond the deadline", times(once, sim.Fault{Op: sim.OpMemory, Hang: hour}), false, runstate.Failed, true, spx8, "still under way in the driver, and possibly carried out later, is: set NPS4"},
+		{"memory request", "hang beyond the deadline", times(once, sim.Fault{Op: sim.OpMemory, Hang: hour}), false, runstate.Failed, true, spx8, "a write timed out, and the driver may carry it out later: set NPS4"},
 		{"memory request", "claims success without effect", times(once, sim.Fault{Op: sim.OpMemory, Wrong: true}), false, runstate.RolledBack, false, spx8, "did not take effect"},
 
 		{"unload", "EBUSY brief", times(once, fail(sim.OpUnload, syscall.EBUSY)), false, runstate.Applied, false, cpx4, ""},
@@ -64,7 +64,7 @@ func matrix() []trial {
 
 		{"load", "EIO once", times(once, fail(sim.OpLoad, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
 		{"load", "EIO three times", times(thrice, fail(sim.OpLoad, syscall.EIO)), false, runstate.RolledBack, false, spx8, "driver is not loaded"},
-		{"load", "EIO for good", always(fail(sim.OpLoad, syscall.EIO)), false, runstate.Failed, false, "", "driver is not loaded"},
+		{"load", "permanent EIO", always(fail(sim.OpLoad, syscall.EIO)), false, runstate.Failed, false, "", "driver is not loaded"},
 		{"load", "a GPU does not come up", at(third, times(once, fail(sim.OpLoad, syscall.EIO))), false, runstate.RolledBack, true, spx8, string(third)},
 		{"load", "a GPU comes up late", at(third, times(once, sim.Fault{Op: sim.OpLoad, Hang: sim.Duration(200 * time.Millisecond)})), false, runstate.Applied, false, cpx4, ""},
 		{"load", "the firmware refuses the memory mode", at(third, times(once, sim.Fault{Op: sim.OpLoad, Wrong: true})), false, runstate.RolledBack, false, spx8, "did not take effect"},
@@ -76,7 +76,7 @@ func matrix() []trial {
 		{"switch", "EINVAL", always(at(third, fail(sim.OpCompute, syscall.EINVAL))), false, runstate.RolledBack, false, spx8, string(third)},
 		{"switch", "EIO after the switch", times(once, at(third, fail(sim.OpCompute, syscall.EIO))), false, runstate.RolledBack, false, spx8, "could not bring compute up"},
 		{"switch", "ENODEV", at(third, times(once, sim.Fault{Op: sim.OpCompute, Vanish: true})), false, runstate.Failed, false, "", string(third)},
-		{"switch", "hang beyond the deadline", times(once, at(third, sim.Fault{Op: sim.OpCompute, Hang: hour})), false, runstate.Failed, true, spx8, "is: set CPX of " + string(third)},
+		{"switch", "hang beyond the deadline", times(once, at(third, sim.Fault{Op: sim.OpCompute, Hang: hour})), false, runstate.Failed, true, spx8, "set CPX of " + string(third)},
 
 		{"read-back", "claims success without effect", times(once, at(third, sim.Fault{Op: sim.OpCompute, Wrong: true})), false, runstate.RolledBack, false, spx8, string(third)},
 		{"read-back", "claims success without effect, keep", times(once, at(third, sim.Fault{Op: sim.OpCompute, Wrong: true})), true, runstate.Failed, false, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third)},
@@ -119,10 +119,10 @@ func (c trial) judge(t *testing.T, run runstate.Run) {
 		told = *run.Error
 	}
 	if run.Result != c.result || told.Transient != c.passing {
-		t.Errorf("result %s, transient %t; want %s, %t; told %q", run.Result, told.Transient, c.result, c.passing, told.Text)
+		t.Errorf("result %s, transient %t; want %s, %t; error %q", run.Result, told.Transient, c.result, c.passing, told.Text)
 	}
 	if (told.Text == "") != (c.told == "") || !strings.Contains(told.Text, c.told) {
-		t.Errorf("told %q, want %q in it", told.Text, c.told)
+		t.Errorf("error %q, want %q in it", told.Text, c.told)
 	}
 	if run.Finished.IsZero() || run.Result == runstate.Running {
 		t.Errorf("the report has no end: %+v", run)

@@ -20,7 +20,7 @@ import (
 )
 
 // migTrial is a cell of the matrix for NVIDIA's GPUs: what its library does at a step of a
-// run that clears each of three GPUs and divides it anew or, where the step is a mode,
+// run that clears each of three GPUs and divides it again or, where the step is a mode,
 // turns MIG on.
 type migTrial struct {
 	step, fault string
@@ -55,7 +55,7 @@ func migMatrix() []migTrial {
 		{"clear", "in use", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "no permission", []string{"fail nvmlComputeInstanceDestroy 4"}, false, "", runstate.RolledBack, false, was, "no permission"},
-		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "going back failed as well"},
+		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
 		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
 		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "uses it"},

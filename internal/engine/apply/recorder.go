@@ -11,9 +11,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// pace is how often a report is published while steps come and go. Each one is
-// written whole, so publishing at every step would cost the square of the GPUs.
-const pace = 50 * time.Millisecond
+// publishInterval is the minimum time between two reports during a run. Each report is written as
+// a whole, so one for each step would cost time quadratic in the number of GPUs.
+const publishInterval = 50 * time.Millisecond
 
 // Recorder keeps and publishes the report of a run. Its methods may be called from several
 // goroutines.
@@ -100,7 +100,7 @@ func (r *Recorder) loaded() {
 
 // out publishes the report immediately, or at the next interval if now is false.
 func (r *Recorder) out(now bool) {
-	wait := pace - r.now().Sub(r.published)
+	wait := publishInterval - r.now().Sub(r.published)
 	if !now && wait > 0 {
 		if r.flush == nil {
 			r.flush = time.AfterFunc(wait, r.held)
@@ -173,7 +173,7 @@ func (r *Recorder) undoing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.undo = true
-	r.log.With("gpu", r.run.Touched()).Warn("going back to what was before")
+	r.log.With("gpu", r.run.Touched()).Warn("undoing the changes")
 }
 
 // planned replaces the steps that have not begun by those of a new plan.

@@ -62,7 +62,7 @@ func (r *Recorder) about(s runstate.Step) []string {
 func done(s runstate.Step, took time.Duration) string {
 	text := fmt.Sprintf("%s, in %s", s.DoneText(s.Undo), took)
 	if !s.Kind.Observable() {
-		text += "; the next driver load brings it"
+		text += "; it takes effect at the next load of the driver"
 	}
 	return text
 }

@@ -34,18 +34,18 @@ func (b *blind) Wait(ctx context.Context) ([]gpu.Device, error) {
 	return b.Node.Wait(ctx)
 }
 
-func TestWhatCannotBeSeenIsNotToldToBeGone(t *testing.T) {
+func TestRun_UnreadableIsNotGone(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	if err := b.sim.Inject(always(at(third, fail(sim.OpCompute, syscall.EPERM)))); err != nil {
 		t.Fatal(err)
 	}
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
 	run := Run(t.Context(), nodeOf(&blind{Node: b.node}), profile(partition.CPX, partition.NPS1), b.opt, rec)
-	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "going back failed as well: cannot read the GPUs") {
-		t.Errorf("result %s, told %q; want that the GPUs cannot be looked at", run.Result, run.Error.Text)
+	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "the undo failed as well: cannot read the GPUs") {
+		t.Errorf("result %s, error %q; want that the GPUs cannot be read", run.Result, run.Error.Text)
 	}
 	if !run.Error.Transient {
-		t.Error("told to be for good")
+		t.Error("the error is permanent")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
 }
 
 // A GPU that falls off the bus in the middle fails the run, and the others get back
-// what they had: half a node in a mode that nobody else has is no help.
+// what they had: half a node in another mode is no help.
 func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -120,12 +120,12 @@ func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
 	b.opt.StepTimeout = time.Second
 	b.inject(at(third, sim.Fault{Op: sim.OpCompute, Hang: sim.Duration(20 * time.Second)}))
 	run := b.run(profile(partition.CPX, partition.NPS1))
-	if run.Result != runstate.Failed || !strings.Contains(run.Error.Text, "still under way") {
+	if run.Result != runstate.Failed || !strings.Contains(run.Error.Text, "may carry it out later") {
 		t.Errorf("%s, %+v", run.Result, run.Error)
 	}
 	n := slices.IndexFunc(run.Steps, func(s runstate.Step) bool { return s.UnderWay })
 	if n < 0 || run.Steps[n].GPU != third || run.Steps[n].Undo {
-		t.Errorf("steps %+v, want the first one of %s to be told as under way", run.Steps, third)
+		t.Errorf("steps %+v, want the first one of %s to be reported as in progress", run.Steps, third)
 	}
 	deadline, tick := time.After(2*time.Minute), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
