@@ -41,7 +41,7 @@ type Part struct {
 
 	// Companions are the other device nodes that a user of the partition has to open; empty:
 	// /dev/kfd.
-	Companions []string `json:"companions,omitempty"`
+	Companions []string `json:"beside,omitempty"`
 }
 
 // Reservation has the partitions that were chosen for a reservation.
