@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,8 @@ start, and whenever the configuration changes.`,
 			return unknown(c, given[0])
 		},
 	}
+	// The root command has nothing to run without a subcommand.
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return exitcode.With(exitcode.Usage, fmt.Errorf("%w\nhint: see '%s --help'", err, c.CommandPath()))
 	})

@@ -149,6 +149,9 @@ func reasons(devices []gpu.Device) string {
 // none returns the error for a node without a partitionable device. If a device has no driver,
 // the error has a hint.
 func none(devices []gpu.Device) error {
+	if len(devices) == 0 {
+		return errors.New("no display or accelerator device found on the PCI bus")
+	}
 	err := fmt.Errorf("none of the %d display and accelerator devices can be partitioned", len(devices))
 	unbound := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.SkipReason == gpu.NotBound })
 	if unbound < 0 {

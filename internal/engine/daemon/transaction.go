@@ -122,7 +122,7 @@ func (t *transaction) restartReserve(ctx context.Context) result {
 	}
 	return again(runstate.Error{
 		Text: "the partitions of the reservations were not chosen: " + unitname.Reserve + " failed: " + whyEnded(run),
-		Hint: "dcm tries again by itself; see journalctl -u " + unitname.Reserve,
+		Hint: "dcm retries; see journalctl -u " + unitname.Reserve,
 	})
 }
 

@@ -34,7 +34,7 @@ func TestBlockers_Unrestartable(t *testing.T) {
 // A client that is frozen, and a dependent that would be back too early.
 func TestBlockers_RestartWouldNotHelp(t *testing.T) {
 	for unit, want := range map[string][2]string{
-		"frozen.service": {"systemd cannot restart frozen.service: it is frozen", "systemctl thaw frozen.service; dcm tries"},
+		"frozen.service": {"systemd cannot restart frozen.service: it is frozen", "systemctl thaw frozen.service; the profile stays selected"},
 		"early.service":  {"early.service depends on a client and is restarted with it, but is not ordered after it", "list early.service under [clients], or"},
 		"late.service":   {},
 	} {

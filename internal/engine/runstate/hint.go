@@ -4,7 +4,7 @@ import "strings"
 
 // Ends of a hint that hold only while the profile stays selected.
 const (
-	Again    = "; dcm tries again by itself"
+	Again    = "; the profile stays selected, and dcm retries"
 	Withdraw = "to withdraw the selection: dcm use none, or dcm use PROFILE for another"
 )
 

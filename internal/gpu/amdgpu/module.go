@@ -38,7 +38,7 @@ func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 // Hint says what to do about it.
 func (e *ReloadError) Hint() string {
 	if errors.Is(e.Err, errKilled) {
-		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm tries again by itself."
+		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm retries."
 	}
 	if e.UnloadFailed {
 		return "End what uses the driver (`dcm holders`; a console and snd_hda_intel count too), or reboot."

@@ -99,15 +99,15 @@ func TestPlan_Unsupported(t *testing.T) {
 		want    string
 	}{
 		{"a mode that the model does not have", whole(TPX, NPS1), node(mi300x, 1, NPS1),
-			"0000:05:00.0 (MI300X) does not support TPX/NPS1: accepted with NPS1 are SPX, DPX, QPX, CPX"},
+			"0000:05:00.0 (MI300X) does not support TPX/NPS1: NPS1 accepts SPX, DPX, QPX, CPX"},
 		{"a mode that does not go with the memory mode", whole(DPX, NPS4), node(mi300x, 1, NPS1),
-			"0000:05:00.0 (MI300X) does not support DPX/NPS4: accepted with NPS4 are QPX, CPX"},
+			"0000:05:00.0 (MI300X) does not support DPX/NPS4: NPS4 accepts QPX, CPX"},
 		{"the device's own list goes before the table", whole(QPX, NPS1), listed,
-			"0000:05:00.0 (MI300X) does not support QPX/NPS1: accepted with NPS1 are SPX, CPX"},
+			"0000:05:00.0 (MI300X) does not support QPX/NPS1: NPS1 accepts SPX, CPX"},
 		{"a memory mode that the device does not list", whole(CPX, NPS2), node(mi300a, 1, NPS1),
 			"0000:05:00.0 (MI300A) does not support NPS2: accepted are NPS1"},
 		{"NPS8, which some devices list and no compute mode accepts", whole(CPX, NPS8), node(mi300x, 1, NPS1),
-			"0000:05:00.0 (MI300X) does not support CPX/NPS8: no compute mode is accepted with NPS8"},
+			"0000:05:00.0 (MI300X) does not support CPX/NPS8: NPS8 accepts no compute mode"},
 		{"a virtual function", whole(CPX, NPS1), virtual,
 			"0000:05:00.0 (MI300X) cannot be set to CPX/NPS1: it is a virtual function, whose modes only the host can set"},
 		{"a skipped GPU in the hive of a memory change", skipped, node(mi300x, 2, NPS1),
@@ -136,13 +136,13 @@ func TestPlan_NamesEveryUnsupportedGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Plan(layout, have)
-	want := "8 GPUs (MI300X) do not support TPX/NPS1: accepted with NPS1 are SPX, DPX, QPX, CPX"
+	want := "8 GPUs (MI300X) do not support TPX/NPS1: NPS1 accepts SPX, DPX, QPX, CPX"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 	layout.Shapes[have[2].Address] = have[2].Shape()
 	_, err = Plan(layout, have)
-	want = "7 GPUs (MI300X at 0000:05:00.0, 0000:26:00.0, 0000:65:00.0, …) do not support TPX/NPS1: accepted with NPS1 are SPX, DPX, QPX, CPX"
+	want = "7 GPUs (MI300X at 0000:05:00.0, 0000:26:00.0, 0000:65:00.0, …) do not support TPX/NPS1: NPS1 accepts SPX, DPX, QPX, CPX"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

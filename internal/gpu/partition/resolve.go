@@ -115,7 +115,7 @@ func (r *resolver) checkCoverage(groups []Group) {
 	}
 	left := slices.DeleteFunc(r.untaken(), func(g GPU) bool { return g.MIG != nil || !r.coveredBy(groups)(g) })
 	if len(left) > 0 {
-		r.fail("%d GPUs are in no group (%s): add a group with count = \"rest\", or skip them", len(left), listFew(addresses(left)))
+		r.fail("%s in no group (%s): add a group with count = \"rest\", or skip them", map[bool]string{true: "1 GPU is", false: fmt.Sprintf("%d GPUs are", len(left))}[len(left) == 1], listFew(addresses(left)))
 	}
 	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
 		r.fail("its groups match no GPU of this node (found %s, want %s)", boardNames(r.gpus), groupTargets(groups))

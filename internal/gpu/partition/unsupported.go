@@ -24,9 +24,9 @@ func (e *Unsupported) Error() string {
 	case e.AcceptedMemory != nil:
 		return fmt.Sprintf("%s %s not support %s: accepted are %s", who, do, e.Want.Memory, List(e.AcceptedMemory))
 	case len(e.AcceptedCompute) == 0:
-		return fmt.Sprintf("%s %s not support %s: no compute mode is accepted with %s", who, do, e.Want, e.Want.Memory)
+		return fmt.Sprintf("%s %s not support %s: %s accepts no compute mode", who, do, e.Want, e.Want.Memory)
 	}
-	return fmt.Sprintf("%s %s not support %s: accepted with %s are %s", who, do, e.Want, e.Want.Memory, List(e.AcceptedCompute))
+	return fmt.Sprintf("%s %s not support %s: %s accepts %s", who, do, e.Want, e.Want.Memory, List(e.AcceptedCompute))
 }
 
 // coversAll reports whether GPUs are all that have modes (or MIG).

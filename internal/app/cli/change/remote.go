@@ -45,5 +45,5 @@ func followRemote(ctx context.Context, h *host.Host, con *console.Console, what,
 
 // byRootOnly is the error of a change that the daemon refused.
 func byRootOnly(what string, err error) error {
-	return exitcode.With(exitcode.Failed, fmt.Errorf("%s needs root, or to be allowed by polkit: %w; run it with sudo", what, err))
+	return exitcode.With(exitcode.Failed, fmt.Errorf("%s: %w\nhint: run it with sudo", what, err))
 }

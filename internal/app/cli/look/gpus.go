@@ -76,7 +76,7 @@ func sources(all []status.GPU) []string {
 	}
 	var lines []string
 	for _, source := range slices.Sorted(maps.Keys(facts)) {
-		lines = append(lines, fmt.Sprintf("From %s: %s", source, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
+		lines = append(lines, fmt.Sprintf("Values from %s: %s", source, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
 	}
 	return lines
 }

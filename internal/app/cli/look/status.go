@@ -141,15 +141,14 @@ func selected(p status.Profile) string {
 }
 
 func lastRun(r *runstate.Run, now time.Time) string {
-	s := string(r.Result)
-	if r.Result == runstate.Killed {
-		s = "killed while it put"
-	}
-	if r.Profile != "" {
-		s += " " + r.Profile
-	}
-	if r.Result == runstate.Killed {
-		return s + " on the GPUs, begun at " + r.Started.Local().Format(time.TimeOnly)
+	s := strings.TrimSpace(string(r.Result) + " " + r.Profile)
+	switch r.Result {
+	case runstate.Killed:
+		return s + ", started at " + r.Started.Local().Format(time.TimeOnly)
+	case runstate.Unchanged:
+		s = r.Profile + " needed no change"
+	case runstate.NoProfile:
+		s = "no profile was selected"
 	}
 	if r.Finished.IsZero() {
 		return s + ", since " + r.Started.Local().Format(time.TimeOnly)
