@@ -10,12 +10,12 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The whole way with the drivers that are about, whatever they tell before MIG is on.
+// TestEveryDriver changes MIG with each driver generation, whatever it reports with MIG off.
 func TestEveryDriver(t *testing.T) {
 	m := node(t, "A30")
 	for _, c := range []struct {
 		driver string
-		before int // profiles with places that are told of with MIG off
+		before int // profiles with placements that are reported with MIG off
 	}{{"535.261.03", 0}, {"550.163.01", 7}, {"580.82.07", 7}} {
 		m := m.with(t)
 		s, err := standin.New(c.driver, "H100-80GB", first, second)
@@ -126,16 +126,16 @@ func TestWhatAModeMeets(t *testing.T) {
 		text, now   string
 		pending     bool
 	}{
-		{"somebody has it open", "A100-40GB", func(g *standin.GPU) { g.Busy = 1 }, "", &on, nvml.InUse, "could not change to it", "off", true},
-		{"success, and in use", "H100-80GB", nil, "mode-activation 19", &on, nvml.InUse, "somebody uses it (19)", "off", true},
+		{"device node is open", "A100-40GB", func(g *standin.GPU) { g.Busy = 1 }, "", &on, nvml.InUse, "could not activate it", "off", true},
+		{"success, and in use", "H100-80GB", nil, "mode-activation 19", &on, nvml.InUse, "in use (19)", "off", true},
 		{"success, and a reset", "H100-80GB", nil, "mode-activation 16 " + string(first), &on, nvml.ResetRequired, "reset first (16)", "off", true},
-		{"a reset at once", "A30", nil, "fail nvmlDeviceSetMigMode 16", &on, nvml.ResetRequired, "nvmlDeviceSetMigMode", "off", false},
+		{"a reset immediately", "A30", nil, "fail nvmlDeviceSetMigMode 16", &on, nvml.ResetRequired, "nvmlDeviceSetMigMode", "off", false},
 		{"no permission", "A30", nil, "fail nvmlDeviceSetMigMode 4", &on, nvml.NoPermission, "no permission", "off", false},
 		{"nothing happens", "A30", nil, "mode-nothing", &on, nvml.Mismatch, "is not read back", "off", false},
-		{"it waits for a reset", "A30", nil, "mode-late", &on, nvml.ResetRequired, "takes effect with a reset", "off", true},
+		{"it waits for a reset", "A30", nil, "mode-late", &on, nvml.ResetRequired, "was set and needs a reset", "off", true},
 		{"a vGPU", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 2 }, "", &on, nvml.NotSupported, "only the host", "off", false},
 		{"passed through with reset", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
-		{"passed through, not told", "A100-40GB", func(g *standin.GPU) { g.Virtualization, g.Resetless = 1, -1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
+		{"passed through, mode unknown", "A100-40GB", func(g *standin.GPU) { g.Virtualization, g.Resetless = 1, -1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
 		{"an instance in use", "H100-80GB", func(g *standin.GPU) {
 			g.Current, g.Pending = true, true
 			g.Instances = []standin.Instance{{ID: 1, Profile: "3g.40gb", Compute: []standin.Compute{{Slices: 3}}}}
@@ -189,14 +189,14 @@ func TestWhatAFillMeets(t *testing.T) {
 		kind       nvml.Kind
 		text, now  string
 	}{
-		{"no such profile", "", []string{"1g.10gb@0", "1g.5gb@1"}, nvml.NoProfile, "1g.5gb is no profile of 0000:41:00.0: it has 1g.10gb", "on"},
-		{"no such place", "", []string{"1g.10gb@0", "3g.40gb@2"}, nvml.NoProfile, "3g.40gb cannot be at slot 2", "on"},
+		{"no such profile", "", []string{"1g.10gb@0", "1g.5gb@1"}, nvml.NoProfile, "has no profile 1g.5gb (possible: 1g.10gb", "on"},
+		{"no such place", "", []string{"1g.10gb@0", "3g.40gb@2"}, nvml.NoProfile, "3g.40gb has no slot 2", "on"},
 		{"no room", "", []string{"4g.40gb@0", "3g.40gb@0"}, nvml.NoResources, "3g.40gb at slot 0 of 0000:41:00.0: nvmlDeviceCreateGpuInstanceWithPlacement: insufficient", "on 4g.40gb@0"},
 		{"the third fails", "fail nvmlDeviceCreateGpuInstanceWithPlacement 23 2 1", []string{"1g.10gb@0", "1g.10gb@1", "1g.10gb@2", "1g.10gb@3"}, nvml.NoResources, "1g.10gb at slot 2", "on 1g.10gb@0 1g.10gb@1"},
 		{"a compute instance fails", "fail nvmlGpuInstanceCreateComputeInstance 23", []string{"3g.40gb@0"}, nvml.NoResources, "3g.40gb in 3g.40gb at slot 0", "on 3g.40gb@0="},
 		{"the second does not fit", "", []string{"3g.40gb@0=2c.3g.40gb,2c.3g.40gb"}, nvml.NoResources, "2c.3g.40gb in 3g.40gb", "on 3g.40gb@0=2c.3g.40gb"},
-		{"elsewhere", "misplaced", []string{"3g.40gb@0"}, nvml.Mismatch, "3g.40gb was made at slot 0 of 0000:41:00.0, and is not read back", "on 3g.40gb@4"},
-		{"nobody can use it", "ghost-compute", []string{"3g.40gb@0"}, nvml.Mismatch, "and [] are read back", "on 3g.40gb@0="},
+		{"elsewhere", "misplaced", []string{"3g.40gb@0"}, nvml.Mismatch, "3g.40gb was created at slot 0 of 0000:41:00.0 but is not read back", "on 3g.40gb@4"},
+		{"no compute instance", "ghost-compute", []string{"3g.40gb@0"}, nvml.Mismatch, "but [] are read back", "on 3g.40gb@0="},
 		{"no permission", "fail nvmlDeviceCreateGpuInstanceWithPlacement 4", []string{"3g.40gb@0"}, nvml.NoPermission, "no permission", "on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestALibraryThatLacksFunctions(t *testing.T) {
 		{"what a mode needs", []string{"nvmlDeviceSetMigMode"}, func(m machine) nvml.Reply { return m.mode(true) }, nvml.Unusable, "lacks nvmlDeviceSetMigMode"},
 		{"what a fill needs", []string{"nvmlDeviceCreateGpuInstanceWithPlacement"}, func(m machine) nvml.Reply { m.mode(true); return m.fill("1g.6gb@0") }, nvml.Unusable, "lacks nvmlDeviceCreateGpuInstanceWithPlacement"},
 		{"what a clear needs", []string{"nvmlComputeInstanceDestroy"}, func(m machine) nvml.Reply { return m.clear() }, nvml.Unusable, "lacks nvmlComputeInstanceDestroy"},
-		{"what only tells", []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, func(m machine) nvml.Reply { return m.look(first) }, "", "lacks nvmlDeviceGetFieldValues"},
+		{"a read", []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, func(m machine) nvml.Reply { return m.look(first) }, "", "lacks nvmlDeviceGetFieldValues"},
 		{"names of profiles", []string{"nvmlDeviceGetGpuInstanceProfileInfoV"}, func(m machine) nvml.Reply { return m.look(first) }, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestNoLibrary(t *testing.T) {
 	if err := os.WriteFile(notELF, []byte("not a library at all, but long enough to have a header"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: "/nonexistent/libnvidia-ml.so.1"}), nvml.NotFound, "there is no /nonexistent/libnvidia-ml.so.1: it comes with")
+	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: "/nonexistent/libnvidia-ml.so.1"}), nvml.NotFound, "/nonexistent/libnvidia-ml.so.1 not found")
 	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: notELF}), nvml.NotLoaded, "cannot load "+notELF)
 }
 
@@ -157,15 +157,15 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 			if c.lacks != "" {
 				os.Remove(filepath.Join(m.dev, c.lacks))
 			}
-			told := filepath.Join(t.TempDir(), "told")
-			if err := os.WriteFile(told+".old", nil, 0o644); err != nil {
+			report := filepath.Join(t.TempDir(), "report")
+			if err := os.WriteFile(report+".old", nil, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			m.update(func(s *standin.State) { s.Privileged, s.Knobs = true, []string{"confess " + told} })
+			m.update(func(s *standin.State) { s.Privileged, s.Knobs = true, []string{"confess " + report} })
 			if reply := m.ask(c.request); reply.Error != nil {
 				t.Fatalf("%+v", reply.Error)
 			}
-			text, err := os.ReadFile(told)
+			text, err := os.ReadFile(report)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 	}
 }
 
-// The driver asks for CAP_SYS_ADMIN, and tells so.
+// The driver requires CAP_SYS_ADMIN.
 func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
 	m := node(t, "A30")
 	m.update(func(s *standin.State) { s.Privileged = true })
@@ -221,7 +221,7 @@ func TestANodeThatIsOpenIsInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.update(func(s *standin.State) { s.GPUs[0].Node = dev })
-	m.wantError(m.mode(true), nvml.InUse, "could not change to it")
+	m.wantError(m.mode(true), nvml.InUse, "could not activate it")
 	f.Close()
 	m.want(m.mode(true), "on")
 }

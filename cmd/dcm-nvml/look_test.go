@@ -18,7 +18,7 @@ func (m machine) look(gpus ...partition.Address) nvml.Reply {
 	return m.ask(nvml.Request{Do: nvml.Look, GPUs: gpus})
 }
 
-// What a look tells of every board is what the planner knows of it.
+// The library and the planner agree about every board.
 func TestEveryBoardOffersWhatIsKnownOfIt(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
@@ -109,7 +109,7 @@ func TestWithoutItsDriverNothingOfItIsCalled(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(m.sys, "module")); err != nil {
 		t.Fatal(err)
 	}
-	m.wantError(m.look(first), nvml.NoDriver, "the library would load it")
+	m.wantError(m.look(first), nvml.NoDriver, "the nvidia driver is not loaded")
 	m.wantError(m.mode(true), nvml.NoDriver, "not loaded")
 	if text, err := os.ReadFile(log); err == nil {
 		t.Errorf("it was called:\n%s", text)
@@ -152,12 +152,12 @@ func TestAGPUThatCannotBeLookedAtDoesNotHideTheOthers(t *testing.T) {
 		kind   nvml.Kind
 		text   string
 	}{
-		{"lost", func(s *standin.State) { s.GPUs[0].Lost = true }, first, nvml.Lost, "does not answer on the bus"},
+		{"lost", func(s *standin.State) { s.GPUs[0].Lost = true }, first, nvml.Lost, "does not respond on the bus"},
 		{"not there", func(*standin.State) {}, "0000:99:00.0", nvml.NoSuchGPU, "knows no GPU at 0000:99:00.0"},
 		{"no permission", func(s *standin.State) { s.Knobs = []string{"fail nvmlDeviceGetMigMode 4 0 0 " + string(first)} }, first, nvml.NoPermission, "nvmlDeviceGetMigMode"},
 		{"a mode that is none", func(s *standin.State) { s.Knobs = []string{"garbage-mode"} }, first, nvml.Garbage, "modes 5 and 0"},
-		{"another GPU", func(s *standin.State) { s.Knobs = []string{"other-gpu"} }, first, nvml.Garbage, "the library has 0000:42:00.0"},
-		{"no handle", func(s *standin.State) { s.Knobs = []string{"null-handles"} }, first, nvml.Garbage, "gives no handle"},
+		{"another GPU", func(s *standin.State) { s.Knobs = []string{"other-gpu"} }, first, nvml.Garbage, "found 0000:42:00.0, want 0000:41:00.0"},
+		{"no handle", func(s *standin.State) { s.Knobs = []string{"null-handles"} }, first, nvml.Garbage, "returned no handle"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m.update(func(s *standin.State) { s.Knobs, s.GPUs[0].Lost = nil, false; c.change(s) })
@@ -185,9 +185,9 @@ func TestAGPUWithoutMIG(t *testing.T) {
 func TestGarbageIsLeftOutAndNoted(t *testing.T) {
 	m := node(t, "A100-40GB")
 	for _, c := range []struct{ knob, note string }{
-		{"garbage-text", "gives no text"},
-		{"garbage-count", "room for 1073741824"},
-		{"garbage-placement", "tells of places that cannot be"},
+		{"garbage-text", "returned no text"},
+		{"garbage-count", "at most 1073741824 instances"},
+		{"garbage-placement", "returned invalid placements"},
 		{"fail nvmlDeviceGetUUID 999", "unknown error (999)"},
 		{"fail nvmlDeviceGetComputeRunningProcesses_v3 999", "processes: nvmlDeviceGetComputeRunningProcesses_v3"},
 	} {
@@ -211,11 +211,11 @@ func TestWhatIsThereIsKnownWhollyOrNotAtAll(t *testing.T) {
 		text string
 	}{
 		{"garbage-name", nvml.Garbage, `profile 2: "" is not a name of a GPU instance profile`},
-		{"garbage-count", nvml.Garbage, "room for 1073741824"},
+		{"garbage-count", nvml.Garbage, "at most 1073741824 instances"},
 		{"null-instances", nvml.Garbage, "handle 0 of nvmlDeviceGetGpuInstances is null"},
 		{"garbage-slices", nvml.Garbage, "a compute instance of 9999 slices"},
 		{"fail nvmlDeviceGetGpuInstances 4", nvml.NoPermission, "nvmlDeviceGetGpuInstances: no permission (4)"},
-		{"fail nvmlDeviceGetGpuInstanceProfileInfoV 3", nvml.Garbage, "is in instance 1, which is not listed"},
+		{"fail nvmlDeviceGetGpuInstanceProfileInfoV 3", nvml.Garbage, "belongs to instance 1, which is not listed"},
 	} {
 		m.update(func(s *standin.State) { s.Knobs = []string{c.knob} })
 		reply := m.look(first)

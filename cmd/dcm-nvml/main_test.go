@@ -183,7 +183,7 @@ func instances(t *testing.T, list ...string) []partition.Instance {
 	return out
 }
 
-// there writes down what an answer tells of its one GPU, in the form of fill; "off"
+// there formats the instances of a reply's only GPU as in a fill request; "off"
 // without MIG.
 func there(reply nvml.Reply) string {
 	if len(reply.GPUs) != 1 || reply.GPUs[0].MIG == nil {

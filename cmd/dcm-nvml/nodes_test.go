@@ -186,11 +186,11 @@ func TestUnmodifiedNodesStay(t *testing.T) {
 func TestNodeOfAnotherUserIsNamed(t *testing.T) {
 	m := prepared(t)
 	m.turn("params 1000 1000 0600 1")
-	m.wantError(m.mode(true), nvml.NoPermission, "nvmlInit_v2: no permission (4), and "+m.dev+"/nvidiactl may not be opened")
+	m.wantError(m.mode(true), nvml.NoPermission, "nvmlInit_v2: no permission (4); no permission to open "+m.dev+"/nvidiactl")
 	if got := nodes(t, m.dev)["nvidiactl"]; got != "600 1000:1000 195:255" {
 		t.Errorf("the node is %s", got)
 	}
-	m.wantError(m.look(first), nvml.NoPermission, m.dev+"/nvidiactl may not be opened")
+	m.wantError(m.look(first), nvml.NoPermission, "no permission to open "+m.dev+"/nvidiactl")
 }
 
 // The library makes the nodes of new instances, with the rights that a change keeps.

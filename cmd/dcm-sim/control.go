@@ -17,24 +17,24 @@ import (
 func newFault() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "fault",
-		Short:   "let something go wrong",
+		Short:   "inject a fault",
 		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --clear",
 		Args:    cobra.NoArgs,
 	}
 	var f sim.Fault
 	mount := mountFlag(c)
 	flags := c.Flags()
-	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; for a load: for the load as a whole")
+	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; with load, all is the load as a whole")
 	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load, show; now for --vanish")
-	times := flags.String("times", "1", "how often, or always")
+	times := flags.String("times", "1", "number of times, or always")
 	clearAll := flags.Bool("clear", false, "disarm every fault")
 	flags.StringVar(&f.File, "file", "", "strike only reads of this partition file; with show, a file of the GPU or any by its path")
 	flags.Var(text{&f.Errno}, "errno", "fail with this errno, EBUSY")
-	flags.BoolVar(&f.After, "after", false, "fail after the operation had its effect (always so for EIO of compute)")
+	flags.BoolVar(&f.After, "after", false, "fail after the operation took effect (always for EIO of compute)")
 	flags.Var(text{&f.Hang}, "hang", "block for this long, or forever")
-	flags.BoolVar(&f.Vanish, "vanish", false, "let the GPU fall off the bus")
-	flags.BoolVar(&f.Wrong, "wrong", false, "claim success without effect; let a read show another mode")
-	flags.BoolVar(&f.Short, "short", false, "let a read end in the middle of the word")
+	flags.BoolVar(&f.Vanish, "vanish", false, "remove the GPU from the bus")
+	flags.BoolVar(&f.Wrong, "wrong", false, "report success without effect; a read shows another mode")
+	flags.BoolVar(&f.Short, "short", false, "a read ends in the middle of the word")
 	flags.BoolVar(&f.Gone, "gone", false, "with show: the file is not there")
 	permissions := flags.String("permissions", "0", "with show: the file has these, 0666")
 	flags.IntVar(&f.Skip, "skip", 0, "let that many operations pass first")
@@ -45,7 +45,7 @@ func newFault() *cobra.Command {
 		f.Op = sim.Op(*op)
 		n, err := strconv.ParseUint(*permissions, 8, 9)
 		if err != nil {
-			return fmt.Errorf("--permissions %s are none: give them like 0666", *permissions)
+			return fmt.Errorf("--permissions: invalid value (found %s, want an octal number like 0666)", *permissions)
 		}
 		f.Permissions = uint32(n)
 		if err := limit(&f, *gpu, *times); err != nil {
@@ -78,14 +78,14 @@ func limit(f *sim.Fault, gpu, times string) error {
 	}
 	n, err := strconv.Atoi(times)
 	if err != nil || n < 1 {
-		return fmt.Errorf("--times %s is neither a number from 1 nor always", times)
+		return fmt.Errorf("--times: invalid value (found %s, want a number from 1, or always)", times)
 	}
 	f.Times = n
 	return nil
 }
 
 func newReset() *cobra.Command {
-	c := &cobra.Command{Use: "reset", Short: "make the node as it is after boot", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "reset", Short: "reset the node to its state after boot", Args: cobra.NoArgs}
 	mount := mountFlag(c)
 	c.RunE = func(*cobra.Command, []string) error { return control(*mount, "reset", "reset") }
 	return c

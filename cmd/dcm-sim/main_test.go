@@ -40,10 +40,10 @@ func TestUsageErrorsAreTold(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"serve --kind mi999x-8", "mi999x-8"},
 		{"serve --memory NPS3", "NPS3"},
-		{"serve --tells 1.5", `"1.5", accepted: 1.1, 1.6`},
+		{"serve --usage-format 1.5", `"1.5", accepted: 1.1, 1.6`},
 		{"fault --op frob --errno EIO", "frob"},
 		{"fault --op load --errno EFROB", "EFROB"},
-		{"fault --op load --errno EIO --times 0", "--times 0"},
+		{"fault --op load --errno EIO --times 0", "found 0, want a number from 1"},
 		{"fault --op load --errno EIO --gpu x", "PCI address"},
 		{"fault --mount /nonexistent --op load --errno EIO", "no simulated node is mounted"},
 		{"state --mount /nonexistent", "no simulated node is mounted"},

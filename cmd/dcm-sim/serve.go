@@ -24,18 +24,18 @@ func newServe() *cobra.Command {
 	var o sim.Options
 	mount := mountFlag(c)
 	kind := c.Flags().String("kind", "mi300x-8", "kind of node, see dcm-sim kinds")
-	gpus := c.Flags().Int("gpus", 0, "number of GPUs, if other than the kind's")
-	memory := c.Flags().String("memory", "", "memory mode to boot in, if other than NPS1")
+	gpus := c.Flags().Int("gpus", 0, "number of GPUs (default: that of the kind)")
+	memory := c.Flags().String("memory", "", "memory mode at boot (default NPS1)")
 	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")
 	c.Flags().DurationVar(&o.ReloadLatency, "reload-latency", 0, "how long a driver load takes")
-	c.Flags().DurationVar(&o.Cache, "cache", 0, "how long the kernel may take a file that it has seen to be there still")
+	c.Flags().DurationVar(&o.Cache, "cache", 0, "how long the kernel may cache that a file exists")
 	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
-	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as older kernels: any process and any switch makes every GPU busy")
-	tells := c.Flags().String("tells", "", "how the kernel tells what partitions are used for: 1.1, 1.6, 1.7, 1.8, sums, 1.3, none, short, other")
-	c.Flags().BoolVar(&o.OldMinors, "old-minors", false, "as kernels before 6.12: 64 DRM minors of each kind, and no more")
+	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as in older kernels: any process and any switch makes every GPU busy")
+	format := c.Flags().String("usage-format", "", "format of the usage tables: 1.1, 1.6, 1.7, 1.8, sums, 1.3, none, short, other")
+	c.Flags().BoolVar(&o.OldMinors, "old-minors", false, "as in kernels before 6.12: at most 64 DRM minors of each kind")
 	c.Flags().BoolVar(&o.Scattered, "scattered-minors", false, "DRM minors in no order, as after rebinds")
-	c.Flags().StringVar(&o.MIG, "mig", "", "file in which the stand-in of NVIDIA's library keeps what the GPUs have")
-	uevents := c.Flags().Bool("uevents", false, "have the kernel tell of the devices, on this host, to whoever listens")
+	c.Flags().StringVar(&o.MIG, "mig", "", "state file of the stand-in for libnvidia-ml")
+	uevents := c.Flags().Bool("uevents", false, "send kernel events of the devices to all listeners of this host")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		k, err := sim.LookupKind(*kind)
 		if err != nil {
@@ -47,9 +47,9 @@ func newServe() *cobra.Command {
 			}
 		}
 		if *uevents {
-			o.Uevent = newBroadcaster(c.ErrOrStderr()).tell
+			o.Uevent = newBroadcaster(c.ErrOrStderr()).send
 		}
-		if o.Tells, err = sim.ParseTells(*tells); err != nil {
+		if o.UsageFormat, err = sim.ParseUsageFormat(*format); err != nil {
 			return err
 		}
 		if *gpus > 0 {
@@ -77,7 +77,7 @@ func serve(c *cobra.Command, n *sim.Node, dir string) error {
 	}
 	fmt.Fprintln(c.OutOrStdout(), "mounted")
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		return errors.Join(fmt.Errorf("cannot tell systemd: %w", err), mounted.Unmount())
+		return errors.Join(fmt.Errorf("cannot notify systemd: %w", err), mounted.Unmount())
 	}
 	gone := make(chan struct{})
 	go func() {

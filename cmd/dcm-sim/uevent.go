@@ -35,15 +35,15 @@ func newBroadcaster(stderr io.Writer) *broadcaster {
 				batch = append(batch, request(<-b.queue))
 			}
 			if err := everywhere(batch); err != nil {
-				fmt.Fprintf(b.stderr, "dcm-sim: cannot tell of devices: %v\n", err)
+				fmt.Fprintf(b.stderr, "dcm-sim: cannot send kernel events: %v\n", err)
 			}
 		}
 	}()
 	return b
 }
 
-// tell queues an event. A full queue looks to a listener like an overflow of its own.
-func (b *broadcaster) tell(u sim.Uevent) {
+// send queues an event. A full queue looks to a listener like an overflow of its own.
+func (b *broadcaster) send(u sim.Uevent) {
 	select {
 	case b.queue <- u:
 	default:

@@ -28,19 +28,19 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lib, root := library(t, standin.Latest()), tree(t)
-			told := filepath.Join(root, "told")
-			if err := os.WriteFile(told, nil, 0o666); err != nil {
+			report := filepath.Join(root, "report")
+			if err := os.WriteFile(report, nil, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chmod(told, 0o666); err != nil {
+			if err := os.Chmod(report, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			turn(t, lib, "sys "+root, "confess "+told)
+			turn(t, lib, "sys "+root, "confess "+report)
 			c.request.Library = lib
 			if reply := ask(t, c.request); reply.Error != nil {
 				t.Fatalf("%+v", reply.Error)
 			}
-			text, err := os.ReadFile(told)
+			text, err := os.ReadFile(report)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,14 +82,14 @@ func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
 		{"of another user", func(_, lib string) (string, error) { return lib, os.Lchown(lib, other, 0) }, "belongs to user 4711"},
 		{"in a directory of another user", func(dir, lib string) (string, error) { return lib, os.Lchown(dir, other, 0) }, "on the way to it, belongs to user 4711"},
 		{"in a directory that all can write to", func(dir, lib string) (string, error) { return lib, os.Chmod(dir, 0o777) }, "mode 0777"},
-		{"behind a link of another user", func(dir, lib string) (string, error) {
+		{"link of another user", func(dir, lib string) (string, error) {
 			link := filepath.Join(dir, "link")
 			if err := os.Symlink(lib, link); err != nil {
 				return "", err
 			}
 			return link, os.Lchown(link, other, 0)
 		}, "belongs to user 4711"},
-		{"behind a link into a directory of another user", func(dir, lib string) (string, error) {
+		{"link to another user's directory", func(dir, lib string) (string, error) {
 			theirs := filepath.Join(dir, "theirs")
 			if err := os.Mkdir(theirs, 0o755); err != nil {
 				return "", err

@@ -24,8 +24,8 @@ func TestUnknownVersionReadsAndNeverSets(t *testing.T) {
 	}{
 		{"next minor", "version 27.2.0", amdsmi.UnknownNumber, "libamd_smi 27.2.0 are not known: known are 23.4.x", nil},
 		{"next major", "version 28.0.0", amdsmi.UnknownNumber, "not known", nil},
-		{"an old one with new symbols", "version 24.5.2.0", amdsmi.UnknownNumber, "cannot be told", nil},
-		{"a new one without its symbol", "version 27.1.0", amdsmi.UnknownNumber, "cannot be told", []string{"amdsmi_get_gpu_kfd_info"}},
+		{"an old one with new symbols", "version 24.5.2.0", amdsmi.UnknownNumber, "unknown mode numbers", nil},
+		{"a new one without its symbol", "version 27.1.0", amdsmi.UnknownNumber, "unknown mode numbers", []string{"amdsmi_get_gpu_kfd_info"}},
 		{"garbage", "version \xff\xfe\x01", amdsmi.UnknownVersion, "is not a version", nil},
 		{"empty", "version ", amdsmi.UnknownVersion, "is not a version", nil},
 		{"null", "version-null", amdsmi.UnknownVersion, "null pointer", nil},
@@ -81,7 +81,7 @@ func TestBrokenLibraryIsAnErrorAndSetsNothing(t *testing.T) {
 		{"too many handles", []string{"handles-many"}, nil, amdsmi.Garbage, "1073741824 handles"},
 		{"null handles", []string{"handles-null"}, nil, amdsmi.Garbage, "is null"},
 		{"a PCI address that is none", []string{"bdf-garbage"}, nil, amdsmi.Garbage, "as a PCI address"},
-		{"modes that are no text", []string{"mode-garbage"}, nil, amdsmi.Garbage, "gives no text"},
+		{"modes that are no text", []string{"mode-garbage"}, nil, amdsmi.Garbage, "returned no text"},
 		{"success, and nothing done", []string{"set-nothing"}, nil, amdsmi.Mismatch, "TPX is read back"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestTheLibraryCannotReloadTheDriver(t *testing.T) {
 }
 
 // An abort, a crash or a hang ends dcm-smi without an answer, or not at all: its
-// caller tells. Here only that no answer comes.
+// caller decides. This test only checks that no reply comes.
 func TestCrashGivesNoAnswer(t *testing.T) {
 	for _, knob := range []string{"init-abort", "init-segv", "init-hang", "set-hang"} {
 		t.Run(knob, func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestShortage(t *testing.T) {
 		{name: "a BMC", m: Minors{Kernel: "6.8.0-45-generic", Cards: bmc}, gpus: eight, want: last + "-7",
 			text: "the GPUs and ast take 65 DRM devices, whatever the modes, and kernel 6.8.0-45-generic has 64 (by its number"},
 		{name: "a BMC, on a kernel that is not known", m: Minors{Cards: bmc}, gpus: eight, want: last + "-7", text: "older kernels have 64"},
-		{name: "nobody uses that partition", m: Minors{Kernel: "6.8.0", Cards: bmc}, gpus: typicalNode(8, "QPX")},
+		{name: "that partition is inactive", m: Minors{Kernel: "6.8.0", Cards: bmc}, gpus: typicalNode(8, "QPX")},
 		{name: "a newer kernel", m: Minors{Kernel: "6.12.0", Cards: bmc}, gpus: eight},
 		{name: "a stable one", m: Minors{Kernel: "6.6.53", Cards: bmc}, gpus: eight},
 		{name: "an older stable one", m: Minors{Kernel: "6.6.52", Cards: bmc}, gpus: eight, want: last + "-7"},

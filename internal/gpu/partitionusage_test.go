@@ -41,7 +41,7 @@ func TestMeasure_UnknownFigures(t *testing.T) {
 		err  error
 		want []PartitionUsage
 	}{
-		"one vendor tells":               {nil, append(known, none)},
+		"one vendor reports":             {nil, append(known, none)},
 		"the driver of one has no reply": {errors.New("hung"), append(lost(known, "hung"), none)},
 	} {
 		amd := (&fakeVendor{id: partition.AMD}).vendor()

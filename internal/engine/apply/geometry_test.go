@@ -168,9 +168,9 @@ func TestRunOfGeometries(t *testing.T) {
 func TestANamedDeviceThatCannotBePartitionedIsExplained(t *testing.T) {
 	s := newSliced(1, "off")
 	devices, _ := s.Devices(t.Context())
-	devices = append(devices, gpu.Device{GPU: partition.GPU{Address: "0000:ff:00.0", Vendor: partition.NVIDIA}, SkipReason: "it has no MIG"})
+	devices = append(devices, gpu.Device{GPU: partition.GPU{Address: "0000:ff:00.0", Vendor: partition.NVIDIA}, SkipReason: "no MIG"})
 	p := partition.Profile{Groups: []partition.Group{{MIG: geometry("off"), GPUs: []partition.Selector{{Address: "0000:ff:00.0"}}}}}
-	if _, err := Compare(devices, p); err == nil || !strings.HasSuffix(err.Error(), "\n0000:ff:00.0 is left alone: it has no MIG") {
+	if _, err := Compare(devices, p); err == nil || !strings.HasSuffix(err.Error(), "\n0000:ff:00.0 is left alone: no MIG") {
 		t.Error(err)
 	}
 }

@@ -50,7 +50,7 @@ func migMatrix() []migTrial {
 		{"discover", "it crashes", []string{"abort nvmlDeviceGetMigMode"}, false, "", runstate.Refused, true, "", "ended without an answer"},
 		{"discover", "no permission", []string{"fail nvmlInit_v2 4"}, false, "", runstate.Refused, false, "", "no permission"},
 		{"discover", "of different versions", []string{"fail nvmlInit_v2 18"}, false, "", runstate.Refused, false, "", "of different versions"},
-		{"discover", "garbage", []string{"garbage-mode"}, false, "", runstate.Refused, false, "", "tells of modes 5"},
+		{"discover", "garbage", []string{"garbage-mode"}, false, "", runstate.Refused, false, "", "returned modes 5"},
 
 		{"clear", "in use", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
@@ -58,7 +58,7 @@ func migMatrix() []migTrial {
 		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
 		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
-		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "uses it"},
+		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "in use"},
 		{"mode", "claims success without effect", []string{"mode-nothing"}, false, "", runstate.RolledBack, false, off, "not read back"},
 		{"mode", "it waits for a reset", []string{"mode-late"}, false, "", runstate.RolledBack, false, off, "reset"},
 		{"mode", "hang beyond the deadline", []string{"hang " + setMode}, false, "", runstate.RolledBack, true, off, "no answer in time"},

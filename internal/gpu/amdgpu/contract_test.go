@@ -31,7 +31,7 @@ type backend struct {
 	sim    *simtest.Node
 	node   node
 	set    setter
-	errnos bool // errors tell the driver's errno
+	errnos bool // errors contain the driver's errno
 
 	library  bool // something else than dcm reads the modes, too
 	noMemory bool // memory modes are refused
@@ -211,7 +211,7 @@ func failures(t *testing.T, open opener) {
 		{"in reset", sim.Fault{Op: compute, Errno: sim.Errno(syscall.EPERM)}, "SPX/NPS1", unix.EPERM, true},
 		{"in reset when it is read", sim.Fault{Op: sim.OpRead, Errno: sim.Errno(syscall.EPERM)}, "SPX/NPS1", unix.EPERM, true},
 		{"refused", sim.Fault{Op: compute, Errno: sim.Errno(syscall.EINVAL)}, "SPX/NPS1", unix.EINVAL, false},
-		{"failed behind the switch", sim.Fault{Op: compute, Errno: sim.Errno(syscall.EIO)}, "CPX/NPS1", unix.EIO, false},
+		{"failed after the switch", sim.Fault{Op: compute, Errno: sim.Errno(syscall.EIO)}, "CPX/NPS1", unix.EIO, false},
 		{"gone", sim.Fault{Op: compute, Vanish: true}, "", unix.ENODEV, false},
 		{"without effect", sim.Fault{Op: compute, Wrong: true}, "SPX/NPS1", errMismatch, false},
 		{"wrong when it is read back", sim.Fault{Op: sim.OpRead, File: computeFile, Skip: 1, Wrong: true}, "CPX/NPS1", errMismatch, false},
@@ -257,9 +257,9 @@ func failures(t *testing.T, open opener) {
 			}
 			hung := test.errno == context.DeadlineExceeded // the write is carried out after it was given up
 			if failed, ok := errors.AsType[*SetError](err); ok && !hung && failed.Now != "" && failed.Now+"/NPS1" != test.now {
-				t.Errorf("error %q tells that the GPU has %s, not %s", err, failed.Now, test.now)
+				t.Errorf("error %q reports the mode %s, want %s", err, failed.Now, test.now)
 			} else if b.errnos && test.errno == unix.EIO && failed.Now == "" {
-				t.Errorf("error %q does not tell the mode that the GPU has", err)
+				t.Errorf("error %q lacks the mode of the GPU", err)
 			}
 			if got := b.modes(t)[gpu]; got != test.now {
 				t.Errorf("the GPU has %q, want %q", got, test.now)
@@ -268,8 +268,8 @@ func failures(t *testing.T, open opener) {
 	}
 }
 
-// letGo waits until no call is left behind in a driver that hangs. The driver is
-// this process, which cannot end before.
+// letGo waits until no call hangs in the driver. The driver is this process, which cannot end
+// before.
 func letGo(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

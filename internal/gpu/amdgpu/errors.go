@@ -12,7 +12,7 @@ import (
 )
 
 // errReadOnly is the error of a mode file without write permission.
-var errReadOnly = errors.New("the driver offers the mode for reading only")
+var errReadOnly = errors.New("the mode is read-only")
 
 // errorMeaning is the meaning of a driver error. The sources are
 // amdgpu_gfx_set_compute_partition, amdgpu_xcp_switch_partition_mode,
@@ -26,43 +26,43 @@ type errorMeaning struct {
 
 func errorMeanings() []errorMeaning {
 	return []errorMeaning{
-		{unix.EBUSY, "a process has the GPU open, or had it a moment ago",
+		{unix.EBUSY, "a process has the GPU open, or had it open a moment ago",
 			"End the processes that `dcm holders` names, or list their units as clients.", true},
 		{unix.EPERM, "the GPU is in reset",
-			"Wait until the reset is over; the kernel log tells what caused it.", true},
+			"Wait until the reset is over; see the kernel log for its cause.", true},
 		{errKilled, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
 		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},
 		{unix.ETIMEDOUT, "the GPU's firmware does not answer", "See the kernel log.", true},
-		{context.DeadlineExceeded, "the driver has not answered in time",
-			"See the kernel log: a driver that hangs needs a reboot.", true},
+		{context.DeadlineExceeded, "the driver did not return in time",
+			"See the kernel log. If the driver hangs, reboot.", true},
 		{unix.EINVAL, "the driver does not accept this mode together with the GPU's memory mode",
-			"Choose a profile with another mode, one that `dcm gpus` lists for the GPU in the memory mode that it has then.", false},
+			"Choose a profile with a compute mode that `dcm gpus` lists for that memory mode.", false},
 		{unix.EIO, "the driver could not bring compute up again after the switch",
 			"See the kernel log; reload the driver or reboot.", false},
 		{unix.ENODEV, "the GPU is gone", hintGPULost, false},
 		{unix.ENXIO, "the GPU is gone", hintGPULost, false},
-		{fs.ErrNotExist, "the GPU is gone, or the driver with it", hintGPULost, false},
-		{unix.EOPNOTSUPP, "the driver does not offer it on this GPU",
-			"Choose a profile without it; an APU has one memory mode.", false},
+		{fs.ErrNotExist, "the GPU or its driver is gone", hintGPULost, false},
+		{unix.EOPNOTSUPP, "the driver does not support this on the GPU",
+			"Choose a profile without a memory mode; an APU has only one.", false},
 		{errReadOnly, "", "Set the modes of a virtual function on its host.", false},
-		{unix.EACCES, "", "Run it as root.", false},
+		{unix.EACCES, "", "Run dcm as root.", false},
 		{unix.EROFS, "sysfs is read-only for this process",
-			"Run it as dcm-apply.service does: as root, with a writable /sys.", false},
+			"Run dcm as root, with a writable /sys.", false},
 	}
 }
 
-const hintGPULost = "See the kernel log: the GPU may have left the bus, and then needs a reboot."
+const hintGPULost = "See the kernel log. If the GPU has left the bus, reboot."
 
 // memoryErrorMeanings returns errors with another meaning for a memory mode, which is only a
 // request.
 func memoryErrorMeanings() []errorMeaning {
 	return []errorMeaning{
-		{unix.EINVAL, "the driver does not know this memory mode for the GPU, or another GPU of its hive cannot have it",
+		{unix.EINVAL, "the GPU, or another GPU of its hive, does not support this memory mode",
 			"Choose a profile whose memory mode `dcm gpus` lists for every GPU of the hive.", false},
-		{unix.EIO, "the driver could not take the request for a memory mode",
-			"See the kernel log. Nothing was switched; a request that is pending is told by `dcm status`.", false},
+		{unix.EIO, "the driver could not record the request for a memory mode",
+			"See the kernel log. The mode is unchanged; `dcm status` shows a pending request.", false},
 	}
 }
 

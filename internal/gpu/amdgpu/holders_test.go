@@ -167,7 +167,7 @@ func BenchmarkHolders(b *testing.B) {
 	}
 }
 
-// Whoever starts a process chooses its name, and root reads it.
+// A user chooses the names of his processes, and root reads them.
 func TestHolders_EscapedName(t *testing.T) {
 	f := newFixture(t)
 	f.devices()

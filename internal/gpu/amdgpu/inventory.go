@@ -65,7 +65,7 @@ func (n *inventory) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err e
 	case f.Driver == "":
 		return gpu.NotBound, nil
 	case f.Driver != driver:
-		return "bound to " + f.Driver + ", not to " + driver, nil
+		return "bound to " + f.Driver + ", not " + driver, nil
 	}
 	own, err := sysfs.OpenDir(n.roots.SysPath("bus/pci/devices", string(f.Address)))
 	if err != nil {
@@ -114,9 +114,9 @@ func (n *inventory) NotReady(f gpu.Function) (reason, hint string) {
 		return gpu.NotBound, ""
 	case f.Driver != driver: // for example for a virtual machine
 	case !f.DRM:
-		return "it has no DRM device yet", ""
+		return "no DRM device yet", ""
 	case n.kernel.State() == "coming":
-		return "the driver is still coming up", ""
+		return "the driver is still loading", ""
 	}
 	return "", ""
 }

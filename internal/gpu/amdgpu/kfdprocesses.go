@@ -18,7 +18,7 @@ import (
 func (k kfd) memoryUsers() (map[string][]gpu.Process, error) {
 	pids, err := sysfs.Numbers(k.processes())
 	if errors.Is(err, fs.ErrNotExist) {
-		err = errors.New("there is no KFD")
+		err = errors.New("the driver has no KFD")
 	}
 	if err != nil {
 		return nil, err

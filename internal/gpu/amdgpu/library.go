@@ -74,7 +74,7 @@ func (l library) version(ctx context.Context) (name, state string) {
 }
 
 // errLibraryUnused means that the configuration does not permit the library.
-var errLibraryUnused = errors.New(`not used: it would be with [gpu] backend = "auto"`)
+var errLibraryUnused = errors.New(`not used; set [gpu] backend = "auto" to use it`)
 
 // crossCheck is the CrossCheck of [gpu.Vendor]. It reads the modes through the library; dcm
 // itself sets and reads modes through sysfs.

@@ -104,7 +104,7 @@ func TestLibrary_StatusAsErrno(t *testing.T) {
 				t.Errorf("error %v, transient %v", err, IsTransient(err))
 			}
 			if !strings.Contains(err.Error(), "status "+c.status) {
-				t.Errorf("error %q does not tell the status", err)
+				t.Errorf("error %q lacks the status", err)
 			}
 		})
 	}
@@ -119,12 +119,12 @@ func TestLibrary_UnlistedMode(t *testing.T) {
 	}
 }
 
-// Set, and then the library brings its process down: sysfs tells what happened.
+// The library crashes after a set; the mode is read from sysfs.
 func TestLibrary_CrashAfterSwitch(t *testing.T) {
 	f := smiFixture(t)
 	n := whole(f.roots(), Library(smiOn(t, f, standin.Latest(), "set-abort"), true))
 	err := n.SetCompute(t.Context(), gpuA, partition.CPX)
-	wantSMIError(t, err, "no-answer", "it reads CPX now")
+	wantSMIError(t, err, "no-answer", "it now reads CPX")
 }
 
 func TestLibrary_ConcurrentSwitches(t *testing.T) {

@@ -22,7 +22,7 @@ type version struct{ format, content uint8 }
 func (v version) String() string { return fmt.Sprintf("%d.%d", v.format, v.content) }
 
 // errTableShort means that a table is shorter than its header says.
-var errTableShort = errors.New("it is cut short")
+var errTableShort = errors.New("the table is truncated")
 
 // splitHeader returns the version, and the table with the length that the header says.
 func splitHeader(data []byte) (version, []byte, error) {
@@ -32,7 +32,7 @@ func splitHeader(data []byte) (version, []byte, error) {
 	size := int(binary.LittleEndian.Uint16(data))
 	v := version{data[2], data[3]}
 	if size < headerSize || size > len(data) {
-		return v, nil, fmt.Errorf("%w: its header says %d bytes, and there are %d", errTableShort, size, len(data))
+		return v, nil, fmt.Errorf("%w (found %d bytes, its header says %d)", errTableShort, len(data), size)
 	}
 	return v, data[:size], nil
 }
@@ -85,7 +85,7 @@ func xcpLayout(v version) (tableLayout, bool) {
 // activity returns the activity of one partition.
 func (f tableLayout) activity(t []byte, partition int) (activity, error) {
 	if partition < 0 || partition >= f.parts {
-		return activity{}, fmt.Errorf("it has no partition %d", partition)
+		return activity{}, fmt.Errorf("the table has no partition %d", partition)
 	}
 	at := f.first + partition*f.stride
 	if at+f.sums+8*maxXCC > len(t) {
@@ -154,7 +154,7 @@ func gpuActivity(data []byte, index, partitions int) (activity, error) {
 type layoutError struct{ version }
 
 func (e *layoutError) Error() string {
-	return "version " + e.String() + " does not tell, or is not known to dcm"
+	return "version " + e.String() + " has no data of partitions, or is unknown to dcm"
 }
 
 // Attributes of a list of attributes (amdgpu_metrics_attr_id).
@@ -181,7 +181,7 @@ func parseAttributes(t []byte) (activity, error) {
 		says := binary.LittleEndian.Uint64(t)
 		id, kind, count := int(says>>10&0x3ff), int(says>>20&0xf), int(says&0x3ff)
 		if kind > 7 {
-			return activity{}, fmt.Errorf("attribute %d is of type %d, which dcm does not know", id, kind)
+			return activity{}, fmt.Errorf("attribute %d has the unknown type %d", id, kind)
 		}
 		size := 1 << (kind / 2) // u8, s8, u16, s16, …
 		if len(t) < word+size*count {
@@ -219,7 +219,7 @@ func (a activity) fill(u *gpu.PartitionUsage) {
 	var sum float64
 	for _, p := range a.busy {
 		if p > 100 {
-			u.NoBusyReason = fmt.Sprintf("the firmware tells of %d %%", p)
+			u.NoBusyReason = fmt.Sprintf("the firmware reports %d %%", p)
 			return
 		}
 		sum += float64(p)
@@ -228,8 +228,8 @@ func (a activity) fill(u *gpu.PartitionUsage) {
 	case len(a.busy) > 0:
 		u.Busy = sum / float64(len(a.busy))
 	case u.Counter.Cycles > 0:
-		u.NoBusyReason = "the firmware adds it up, and two looks tell: see dcm top"
+		u.NoBusyReason = "the firmware only has a sum, which needs two readings; see `dcm top`"
 	default:
-		u.NoBusyReason = "the firmware does not tell"
+		u.NoBusyReason = "the firmware does not report it"
 	}
 }

@@ -54,7 +54,7 @@ func (m modprobe) run(ctx context.Context, args ...string) error {
 
 // errKilled means that a signal ended modprobe. It says nothing about the driver, so a retry
 // may succeed.
-var errKilled = errors.New("it was killed")
+var errKilled = errors.New("killed by a signal")
 
 func killedBySignal(exit *exec.ExitError) bool {
 	status, ok := exit.Sys().(syscall.WaitStatus)

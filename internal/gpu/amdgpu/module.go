@@ -21,9 +21,9 @@ type ReloadError struct {
 func (e *ReloadError) Error() string {
 	switch {
 	case e.UnloadFailed && errors.Is(e.Err, context.DeadlineExceeded):
-		return fmt.Sprintf("%s has not finished unloading in time and may be left unloaded: %v", driver, e.Err)
+		return fmt.Sprintf("%s did not unload in time and may be left unloaded: %v", driver, e.Err)
 	case e.UnloadFailed:
-		return fmt.Sprintf("cannot unload %s, nothing was changed and a requested memory mode stays pending: %v", driver, e.Err)
+		return fmt.Sprintf("cannot unload %s; nothing was changed, and a requested memory mode stays pending: %v", driver, e.Err)
 	case e.Loaded:
 		return fmt.Sprintf("%s reported a failure when it was loaded: %v", driver, e.Err)
 	}
@@ -38,12 +38,12 @@ func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 // Hint says what to do about it.
 func (e *ReloadError) Hint() string {
 	if errors.Is(e.Err, errKilled) {
-		return "Find out what has killed modprobe: the kernel log tells if memory ran out. dcm retries."
+		return "See the kernel log for what killed modprobe, for example a lack of memory. dcm retries."
 	}
 	if e.UnloadFailed {
-		return "End what uses the driver (`dcm holders`; a console and snd_hda_intel count too), or reboot."
+		return "End what uses the driver (see `dcm holders`; a console and snd_hda_intel count too), or reboot."
 	}
-	return "Load it by hand with `modprobe " + driver + "` and see the kernel log; otherwise reboot."
+	return "Load the driver with `modprobe " + driver + "` and see the kernel log, or reboot."
 }
 
 // module is the kernel module of the driver. It is a [gpu.DriverLoader].

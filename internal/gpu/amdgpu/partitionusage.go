@@ -29,7 +29,7 @@ func (n *meter) measure(ctx context.Context, devices []*gpu.Device) ([]gpu.Parti
 		return uses, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot look how much of the GPUs is in use: %w", err)
+		return nil, fmt.Errorf("cannot measure the usage of the GPUs: %w", err)
 	}
 	return uses, nil
 }
@@ -56,9 +56,9 @@ func (n *meter) measureGPU(d *gpu.Device, memory map[string][]gpu.Process, unlis
 		case err == nil:
 			a.fill(u)
 		case errors.Is(err, fs.ErrNotExist):
-			u.NoBusyReason = "the driver tells it of no partition"
+			u.NoBusyReason = "the driver does not report it for partitions"
 		default:
-			u.NoBusyReason = fmt.Sprintf("what the driver tells cannot be used: %v", err)
+			u.NoBusyReason = fmt.Sprintf("unusable report of the driver: %v", err)
 		}
 		if u.NoBusyReason != "" && len(d.Parts) == 1 {
 			n.readGPUBusy(u, d)
@@ -103,6 +103,6 @@ func (n *meter) readMemoryUsage(u *gpu.PartitionUsage, d *gpu.Device, p gpu.Part
 	case unlisted != nil:
 		u.NoBytesReason = unlisted.Error()
 	case p.ID == "" || p.ID == "0":
-		u.NoBytesReason, u.Processes = "the partition is hidden from here", nil
+		u.NoBytesReason, u.Processes = "the partition is hidden from this process", nil
 	}
 }

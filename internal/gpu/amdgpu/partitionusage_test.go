@@ -16,14 +16,14 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// inMode is a node whose GPUs are in the mode, on a kernel that tells as it is said.
-func inMode(t *testing.T, tells sim.Tells, mode partition.Compute) backend {
+// inMode returns a node with GPUs in the mode and a usage format.
+func inMode(t *testing.T, format sim.UsageFormat, mode partition.Compute) backend {
 	t.Helper()
 	kind, err := sim.LookupKind("mi300x-8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := simtest.StartKind(t, kind.Scaled(2), sim.Options{Tells: tells})
+	s := simtest.StartKind(t, kind.Scaled(2), sim.Options{UsageFormat: format})
 	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
 	b := backend{sim: s, node: n, set: n}
 	if mode != partition.SPX {
@@ -66,23 +66,23 @@ func TestMeasure_EveryKernel(t *testing.T) {
 	busy := uint64(37)
 	pid := os.Getpid()
 	for _, test := range []struct {
-		tells   sim.Tells
+		format  sim.UsageFormat
 		spx     string // why busy is not known of a GPU that is one partition, "" if it is
 		cpx     string
-		workers bool // sums are told too
+		workers bool // sums are reported too
 	}{
-		{tells: sim.TellsPartitions},
-		{tells: sim.TellsAttributes},
-		{tells: sim.TellsGPU16, workers: true},
-		{tells: sim.TellsGPU17, workers: true},
-		{tells: sim.TellsGPU18, workers: true},
-		{tells: sim.TellsSums, cpx: "two looks tell", workers: true},
-		{tells: sim.TellsGPU13, cpx: "version 1.3 does not tell"},
-		{tells: sim.TellsNothing, cpx: "the driver tells it of no partition"},
-		{tells: sim.TellsShort, cpx: "it is cut short: its header says 488 bytes, and there are 244"},
-		{tells: sim.TellsOther, cpx: "version 1.77 does not tell, or is not known to dcm"},
+		{format: sim.UsagePartitions},
+		{format: sim.UsageAttributes},
+		{format: sim.UsageGPU16, workers: true},
+		{format: sim.UsageGPU17, workers: true},
+		{format: sim.UsageGPU18, workers: true},
+		{format: sim.UsageSums, cpx: "needs two readings", workers: true},
+		{format: sim.UsageGPU13, cpx: "version 1.3 has no data of partitions"},
+		{format: sim.UsageNothing, cpx: "the driver does not report it for partitions"},
+		{format: sim.UsageShort, cpx: "the table is truncated (found 244 bytes, its header says 488)"},
+		{format: sim.UsageOther, cpx: "version 1.77 has no data of partitions, or is unknown to dcm"},
 	} {
-		t.Run("tells "+string(test.tells), func(t *testing.T) {
+		t.Run("format "+string(test.format), func(t *testing.T) {
 			t.Parallel()
 			for _, m := range []struct {
 				mode       partition.Compute
@@ -93,7 +93,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 				{partition.SPX, "0000:05:00.0-0", "", 1 << 30, 1<<30 + 297271296},
 				{partition.CPX, "0000:26:00.0-7", test.cpx, 1 << 30, 1 << 30},
 			} {
-				b := inMode(t, test.tells, m.mode)
+				b := inMode(t, test.format, m.mode)
 				b.use(t, sim.Using{Partition: m.part, Busy: &busy, PID: pid, VRAM: m.own})
 				b.uses(t)
 				all := b.uses(t)
@@ -114,7 +114,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 				delete(all, m.part)
 				for name, other := range all {
 					if other.Busy != 0 || len(other.Processes) > 0 || other.Bytes == 1<<30 {
-						t.Errorf("%s: nobody uses %s: %+v", m.mode, name, other)
+						t.Errorf("%s: %s has no user: %+v", m.mode, name, other)
 					}
 				}
 			}
@@ -123,7 +123,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 }
 
 func TestMeasure_HiddenPartition(t *testing.T) {
-	b := inMode(t, sim.TellsPartitions, partition.CPX)
+	b := inMode(t, sim.UsagePartitions, partition.CPX)
 	devices := b.devices(t)
 	uses, err := b.node.all.Measure(patient(t), devices) // without Detail, as if the device cgroup hid the ids
 	if err != nil || len(uses) != 16 {
@@ -158,7 +158,7 @@ func TestMeasure_WithoutKFD(t *testing.T) {
 	if err := n.all.ReadDetails(t.Context(), devices); err != nil {
 		t.Fatal(err)
 	}
-	if why := look(); why != "there is no KFD" {
+	if why := look(); why != "the driver has no KFD" {
 		t.Errorf("without KFD: %q", why)
 	}
 	f.write("sys/class/kfd/kfd/proc/12/vram_4711", "a lot\n")
@@ -196,29 +196,29 @@ func TestMeasure_APU(t *testing.T) {
 // The tables are as long as the kernel's structures of these names.
 func TestTableLayouts_KernelSizes(t *testing.T) {
 	for _, test := range []struct {
-		tells sim.Tells
-		file  string
-		size  int
+		format sim.UsageFormat
+		file   string
+		size   int
 	}{
-		{sim.TellsGPU16, "gpu_metrics", 1664}, {sim.TellsGPU17, "gpu_metrics", 2208}, {sim.TellsGPU18, "gpu_metrics", 3872},
-		{sim.TellsPartitions, "xcp/xcp_metrics", 488},
+		{sim.UsageGPU16, "gpu_metrics", 1664}, {sim.UsageGPU17, "gpu_metrics", 2208}, {sim.UsageGPU18, "gpu_metrics", 3872},
+		{sim.UsagePartitions, "xcp/xcp_metrics", 488},
 	} {
-		b := overSysfs(t, "mi300x-8", sim.Options{Tells: test.tells})
+		b := overSysfs(t, "mi300x-8", sim.Options{UsageFormat: test.format})
 		data, err := os.ReadFile(filepath.Join(b.sim.Sys, "bus/pci/devices/0000:05:00.0", test.file))
 		if err != nil || len(data) != test.size || int(binary.LittleEndian.Uint16(data)) != test.size {
-			t.Errorf("%s %s has %d bytes, want %d; %v", test.tells, test.file, len(data), test.size, err)
+			t.Errorf("%s %s has %d bytes, want %d; %v", test.format, test.file, len(data), test.size, err)
 		}
 	}
 }
 
 // FuzzTables: whatever a table holds, reading it ends, and a figure is a percentage.
 func FuzzTables(f *testing.F) {
-	for _, tells := range []sim.Tells{sim.TellsPartitions, sim.TellsAttributes, sim.TellsGPU16, sim.TellsGPU17, sim.TellsGPU18, sim.TellsSums, sim.TellsGPU13, sim.TellsShort} {
+	for _, format := range []sim.UsageFormat{sim.UsagePartitions, sim.UsageAttributes, sim.UsageGPU16, sim.UsageGPU17, sim.UsageGPU18, sim.UsageSums, sim.UsageGPU13, sim.UsageShort} {
 		kind, err := sim.LookupKind("mi300x-8")
 		if err != nil {
 			f.Fatal(err)
 		}
-		n := sim.New(kind, sim.Options{Tells: tells})
+		n := sim.New(kind, sim.Options{UsageFormat: format})
 		for _, file := range []string{"gpu_metrics", "xcp/xcp_metrics"} {
 			if text, err := n.ReadFile(f.Context(), "sys/bus/pci/devices/0000:05:00.0/"+file); err == nil {
 				f.Add([]byte(text), 0, 1)

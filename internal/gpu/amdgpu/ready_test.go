@@ -63,10 +63,10 @@ func TestWait_NamesMissingGPUs(t *testing.T) {
 		{"in the middle of probing", func(f *fixture) {
 			f.function("0000:0c:00.0", "120000", "1002:74a1", "amdgpu", "")
 			f.modes("0000:0c:00.0", "SPX", "SPX", "NPS1", "")
-		}, "0000:0c:00.0 (MI300X): it has no DRM device yet"},
+		}, "0000:0c:00.0 (MI300X): no DRM device yet"},
 		{"others are still probed", func(f *fixture) {
 			f.write("sys/module/amdgpu/initstate", "coming\n")
-		}, "0000:05:00.0 (MI300X): the driver is still coming up"},
+		}, "0000:05:00.0 (MI300X): the driver is still loading"},
 		{"a mode that is not settled", func(f *fixture) {
 			f.write(pciFile(ready, computeFile), "UNKNOWN\n")
 		}, `current_compute_partition holds "UNKNOWN"`},
@@ -152,8 +152,7 @@ func TestWait_LastGPU(t *testing.T) {
 	}
 }
 
-// A FIFO that nobody opens for writing blocks like an attribute of a driver that
-// hangs.
+// hang makes an attribute block like that of a driver that hangs: a FIFO without a writer.
 func (f *fixture) hang(name string) {
 	f.t.Helper()
 	os.Remove(f.path(name))

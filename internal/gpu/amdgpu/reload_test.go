@@ -12,8 +12,8 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// modprobe stands in for the command: a shell script that finds the fixture in
-// $0's place and is told what to do with "-r amdgpu" or "amdgpu".
+// modprobe replaces the command by a shell script that runs in the fixture's directory. Its
+// arguments are "-r amdgpu" or "amdgpu".
 func (f *fixture) modprobe(script string) Option {
 	return Modprobe("/bin/sh", "-c", "cd "+f.dir+`; echo "$*" >> calls; m=sys/module/amdgpu
 unload() { rm -r $m; }
@@ -39,9 +39,9 @@ func TestReloadError(t *testing.T) {
 	}{
 		{"well", "-r*) unload;; *) load;;", "", "-r amdgpu; amdgpu", false},
 		{"in use", `-r*) fail "is in use";; *) load;;`,
-			"cannot unload amdgpu, nothing was changed and a requested memory mode stays pending: modprobe -r amdgpu: device or resource busy: modprobe: FATAL: Module amdgpu is in use.",
+			"cannot unload amdgpu; nothing was changed, and a requested memory mode stays pending: modprobe -r amdgpu: device or resource busy: modprobe: FATAL: Module amdgpu is in use.",
 			"-r amdgpu", true},
-		{"modprobe is killed", `-r*) kill -9 $$;; *) load;;`, "modprobe -r amdgpu: it was killed: signal: killed", "-r amdgpu", true},
+		{"modprobe is killed", `-r*) kill -9 $$;; *) load;;`, "modprobe -r amdgpu: killed by a signal: signal: killed", "-r amdgpu", true},
 		{"built in", `-r*) fail "is builtin";; *) load;;`, "exit status 1: modprobe: FATAL: Module amdgpu is builtin.", "-r amdgpu", false},
 		{"unloaded but for a module that it used", `-r*) unload; fail "x";; *) load;;`, "", "-r amdgpu; amdgpu", false},
 		{"loaded at the second try", `-r*) unload;; *) if [ -e tried ]; then load; else touch tried; fail "has no firmware"; fi;;`,

@@ -33,7 +33,7 @@ func (e *SetError) Error() string {
 	}
 	text += ": " + e.Err.Error()
 	if e.Now != "" && e.Now != e.From {
-		text += "; it reads " + e.Now + " now"
+		text += "; it now reads " + e.Now
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func TestSwitch_Concurrent(t *testing.T) {
 		most = max(most, under)
 	})
 	if err != nil || most != 8 {
-		t.Errorf("%d switches were under way at once, want 8; error %v", most, err)
+		t.Errorf("%d concurrent switches, want 8; error %v", most, err)
 	}
 	for a, mode := range b.modes(t) {
 		if mode != "CPX/NPS1" || told[a] != "start done" {
@@ -161,7 +161,7 @@ func TestReload_Simulator(t *testing.T) {
 		loaded bool
 	}{
 		{"in use for a moment", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY)}, "", true},
-		{"in use", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY), Always: true}, "cannot unload amdgpu, nothing was changed", true},
+		{"in use", sim.Fault{Op: sim.OpUnload, Errno: sim.Errno(syscall.EBUSY), Always: true}, "cannot unload amdgpu; nothing was changed", true},
 		{"loaded at the second try", sim.Fault{Op: sim.OpLoad, Errno: eio}, "", true},
 		{"never loaded", sim.Fault{Op: sim.OpLoad, Errno: eio, Always: true}, "the driver is not loaded", false},
 		{"one GPU is late", sim.Fault{Op: sim.OpLoad, GPU: late, Hang: sim.Duration(50 * time.Millisecond)}, "", true},

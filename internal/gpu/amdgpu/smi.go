@@ -94,7 +94,7 @@ func (s SMI) set(ctx context.Context, r smiRequest) (SMISet, error) {
 		out.Number, out.Before, out.After = reply.Set.Number, reply.Set.Before, reply.Set.After
 	}
 	if err == nil && (reply.Set == nil || reply.Set.GPU != r.GPU || reply.Set.Mode != r.Mode) {
-		err = s.fail(r, "garbage", fmt.Errorf("its answer is for %+v", reply.Set))
+		err = s.fail(r, "garbage", fmt.Errorf("the reply is for %+v", reply.Set))
 	}
 	return out, err
 }

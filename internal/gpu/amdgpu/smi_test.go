@@ -60,7 +60,7 @@ func visible() string {
 	return "/var/tmp"
 }
 
-// smiProgram returns dcm-smi, or skips where it cannot have mounts of its own.
+// smiProgram returns dcm-smi, or skips the test if private mounts are not permitted.
 func smiProgram(t testing.TB) string {
 	t.Helper()
 	// dcm-smi hides /tmp from the library, and what a test puts there with it.
@@ -219,7 +219,7 @@ func TestSMI_ReplyToAnotherRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := smi.SetCompute(t.Context(), gpuA, partition.CPX)
-	wantSMIError(t, err, "garbage", "its answer is for")
+	wantSMIError(t, err, "garbage", "the reply is for")
 }
 
 func TestSMI_LeavesNoFiles(t *testing.T) {

@@ -66,7 +66,7 @@ type smiFailure struct {
 func parseSMIReply(out []byte) (smiReply, error) {
 	var r smiReply
 	if err := sanitize.JSON(out, &r); err != nil {
-		return smiReply{}, fmt.Errorf("its answer is not JSON: %w", err)
+		return smiReply{}, fmt.Errorf("the reply is not JSON: %w", err)
 	}
 	return r, nil
 }
@@ -104,11 +104,11 @@ func (e *SMIError) Hint() string {
 	case "unknown-number", "unknown-version":
 		return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 	case "untrusted":
-		return "Make the library, and every directory and link on the way to it, root's alone to write to, or name another one in [gpu] library."
+		return "Let only root write the library and the directories and links of its path, or name another library in [gpu] library."
 	case "not-found", "not-loaded", "unusable":
 		return `Install AMD's libamd_smi, name it in [gpu] library, or set [gpu] backend = "auto".`
 	}
-	return `The library is at fault; set [gpu] backend = "auto", so that modes are set through sysfs.`
+	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
 }
 
 // statusError is a library error with the matching errno, so that it is classified like an

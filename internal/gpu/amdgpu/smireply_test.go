@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// FuzzSMIReply: whatever dcm-smi, or what the library makes of it, prints is an error
-// or an answer, and what is told of it is one line of text.
+// FuzzSMIReply checks that any output of dcm-smi is an error or a reply, each with one line of
+// text.
 func FuzzSMIReply(f *testing.F) {
 	for _, s := range []string{
 		`{"library":"/l","version":"27.1.0","compute":{"known":true},"gpus":[{"address":"0000:05:00.0","name":"n","notes":["x"]}]}`,
@@ -35,7 +35,7 @@ func FuzzSMIReply(f *testing.F) {
 		for _, text := range texts {
 			for _, r := range text {
 				if !unicode.IsPrint(r) {
-					t.Fatalf("%q is told", text)
+					t.Fatalf("got %q", text)
 				}
 			}
 		}

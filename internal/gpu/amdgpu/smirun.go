@@ -28,7 +28,7 @@ func (s SMI) call(ctx context.Context, r smiRequest) (smiReply, error) {
 	}
 	out, err := call.Once(ctx, s.program(), request, isolations()...)
 	if errors.Is(err, unix.EPERM) {
-		err = &call.Error{Kind: call.NoAnswer, Err: fmt.Errorf("without CAP_SYS_ADMIN, user namespaces or PrivateTmp=yes it would litter /tmp: %w", err)}
+		err = &call.Error{Kind: call.NoAnswer, Err: fmt.Errorf("the library would leave files in /tmp: dcm-smi needs CAP_SYS_ADMIN, user namespaces or PrivateTmp=yes: %w", err)}
 	}
 	var failed *call.Error
 	if errors.As(err, &failed) && (failed.Kind != call.NoAnswer || out == nil) {

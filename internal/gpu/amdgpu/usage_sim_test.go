@@ -12,8 +12,8 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// inFlight opens the file and sends it to a socket from which nobody takes it: no
-// process has it open, and it is open.
+// inFlight opens the file and sends it to a socket without a receiver. The file is open in no
+// process.
 func inFlight(t *testing.T, file string) (end func()) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -38,7 +38,7 @@ func TestUsage_FileInFlight(t *testing.T) {
 	s := simtest.Start(t, "mi300x-8", sim.Options{})
 	n := whole(gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev})
 	if u := n.usageOf(t); !u.Unused(0) {
-		t.Errorf("usage %+v of a driver that nobody uses", u)
+		t.Errorf("usage %+v of an unused driver", u)
 	}
 	end := inFlight(t, filepath.Join(s.Dev, "dri/renderD128"))
 	if u := n.usageOf(t); u.Unexplained() != 1 || u.Unused(0) || len(u.Holders) > 0 {
@@ -46,7 +46,7 @@ func TestUsage_FileInFlight(t *testing.T) {
 	}
 	end()
 	ctx := patient(t)
-	for u := n.usageOf(t); !u.Unused(0); u = n.usageOf(t) { // the last close is told to the node by and by
+	for u := n.usageOf(t); !u.Unused(0); u = n.usageOf(t) { // the last close reaches the node later
 		if ctx.Err() != nil {
 			t.Fatalf("usage %+v after the end", u)
 		}

@@ -22,7 +22,7 @@ import (
 const helper = "DCM_TEST_HOLDER"
 
 // TestHolderProcess is what another process does, in these tests; by itself it is
-// none. It tells when it is ready, and ends with its input.
+// none. It prints "ready", and ends with its input.
 func TestHolderProcess(t *testing.T) {
 	how, file, _ := strings.Cut(os.Getenv(helper), " ")
 	if how == "" {
@@ -99,8 +99,8 @@ func other(t testing.TB, how, file string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// seesHere is a node with one GPU of a fixture's on which this machine's processes
-// are looked at, and the count that its driver tells.
+// seesHere returns a fixture with one GPU and a use count, and a node that scans the processes
+// of this machine.
 func seesHere(t testing.TB, count string) (f *fixture, n node) {
 	f = newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
@@ -170,33 +170,33 @@ func TestUsage_UseCount(t *testing.T) {
 		unseen int
 		nobody bool
 	}{
-		{"nobody uses it", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "0\n") }, 0, 0, true},
-		{"somebody unseen does", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "2\n") }, 0, 2, false},
-		{"a module does", func(f *fixture) {
+		{"unused", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "0\n") }, 0, 0, true},
+		{"invisible user", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "2\n") }, 0, 2, false},
+		{"used by a module", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "1\n")
 			f.write("sys/module/amdgpu/holders/amdgpu_peer/initstate", "live\n")
 		}, 0, 0, true},
-		{"the text console does", func(f *fixture) {
+		{"used by the text console", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "1\n")
 			f.must(os.MkdirAll(f.path("sys/class/graphics/fb0/device/driver"), 0o755))
 			f.must(os.Symlink("../../../../../module/amdgpu", f.path("sys/class/graphics/fb0/device/driver/module")))
 			f.write("sys/class/vtconsole/vtcon1/name", "(M) frame buffer device\n")
 			f.write("sys/class/vtconsole/vtcon1/bind", "1\n")
 		}, 0, 0, true},
-		{"it holds itself", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "1\n") }, 1, 1, true},
-		{"a process that is seen does", func(f *fixture) {
+		{"holds itself", func(f *fixture) { f.write("sys/module/amdgpu/refcnt", "1\n") }, 1, 1, true},
+		{"visible process", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "2\n")
 			f.process(90, "a", "", "/", "dev/kfd")
 		}, 0, 0, false},
-		{"one that is seen, and another", func(f *fixture) {
+		{"visible and invisible process", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "3\n")
 			f.process(90, "a", "", "/", "dev/kfd")
 		}, 0, 1, false},
-		{"the KFD lists a process that is not to be found", func(f *fixture) {
+		{"KFD lists a missing process", func(f *fixture) {
 			f.write("sys/module/amdgpu/refcnt", "0\n")
 			f.write("sys/class/kfd/kfd/proc/4711/pasid", "32771\n")
 		}, 0, 0, false},
-		{"it does not count", func(*fixture) {}, 0, 0, false},
+		{"no use count", func(*fixture) {}, 0, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -204,13 +204,13 @@ func TestUsage_UseCount(t *testing.T) {
 			test.make(f)
 			u := whole(f.roots()).usageOf(t)
 			if u.Unexplained() != test.unseen || u.Unused(test.idle) != test.nobody {
-				t.Errorf("unseen %d, nobody %t of %+v; want %d, %t", u.Unexplained(), u.Unused(test.idle), u, test.unseen, test.nobody)
+				t.Errorf("unexplained %d, unused %t of %+v; want %d, %t", u.Unexplained(), u.Unused(test.idle), u, test.unseen, test.nobody)
 			}
 		})
 	}
 }
 
-// Whoever has very many files open is told of, and hides nobody else.
+// A process with very many open files is reported, and the scan continues with the others.
 func TestUsage_TooManyFiles(t *testing.T) {
 	f := newFixture(t)
 	f.devices()

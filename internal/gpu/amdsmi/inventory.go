@@ -29,7 +29,7 @@ func (l *library) describe(p processor, n Numbering) GPU {
 
 func (l *library) readUUID(handle uintptr) (string, error) {
 	if l.uuid == nil {
-		return "", fmt.Errorf("the library cannot tell it")
+		return "", fmt.Errorf("the library lacks the function")
 	}
 	b := make([]byte, bufferSize)
 	size := uint32(bufferSize)
@@ -41,7 +41,7 @@ func (l *library) readUUID(handle uintptr) (string, error) {
 
 func (l *library) readAsic(handle uintptr, at *asicLayout, g *GPU) error {
 	if l.asic == nil {
-		return fmt.Errorf("the library cannot tell it")
+		return fmt.Errorf("the library lacks the function")
 	}
 	b := make([]byte, bufferSize)
 	if status := l.asic(handle, &b[0]); status != 0 {
@@ -49,7 +49,7 @@ func (l *library) readAsic(handle uintptr, at *asicLayout, g *GPU) error {
 	}
 	g.Name = textIn(b, 0)
 	if at == nil {
-		return fmt.Errorf("only the name, since this version's layout is not known")
+		return fmt.Errorf("only the name is known: unknown layout of this version")
 	}
 	g.Vendor = uint16(binary.NativeEndian.Uint32(b[at.vendor:]))
 	g.Device = uint16(binary.NativeEndian.Uint64(b[at.device:]))
@@ -67,10 +67,10 @@ func serial(s string) string {
 
 func (l *library) readDriver(handle uintptr, at *driverLayout, g *GPU) error {
 	if l.driver == nil {
-		return fmt.Errorf("the library cannot tell it")
+		return fmt.Errorf("the library lacks the function")
 	}
 	if at == nil {
-		return fmt.Errorf("this version's layout is not known")
+		return fmt.Errorf("unknown layout of this version")
 	}
 	b := make([]byte, bufferSize)
 	if status := l.driver(handle, &b[0]); status != 0 {

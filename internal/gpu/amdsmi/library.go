@@ -157,8 +157,8 @@ func (l *library) fileOf(symbol, name string) string {
 // numbers before it have changed their meaning.
 const buildOffset = 16
 
-// tell returns the version that the library reports. The library must be initialised.
-func (l *library) tell() (Version, error) {
+// readVersion returns the version that the library reports. The library must be initialised.
+func (l *library) readVersion() (Version, error) {
 	b := make([]byte, bufferSize)
 	if status := l.version(&b[0]); status != 0 {
 		return Version{}, failStatus(Unusable, status, "amdsmi_get_lib_version of %s", l.file)
@@ -169,7 +169,7 @@ func (l *library) tell() (Version, error) {
 	}
 	v, err := ParseVersion(text)
 	if err != nil {
-		return Version{}, fail(UnknownVersion, "cannot tell the version of %s: %w", l.file, err)
+		return Version{}, fail(UnknownVersion, "unknown version of %s: %w", l.file, err)
 	}
 	return v, nil
 }
@@ -178,7 +178,7 @@ func (l *library) tell() (Version, error) {
 // pointer is an error and not a crash.
 func foreignText(addr uintptr) (string, error) {
 	if addr == 0 {
-		return "", errors.New("it is a null pointer")
+		return "", errors.New("null pointer")
 	}
 	var out []byte
 	for b := make([]byte, 1); len(out) < 128; addr++ {

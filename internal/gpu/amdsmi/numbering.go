@@ -99,7 +99,7 @@ func agree(v Version, symbol string, want, got bool) error {
 		return nil
 	}
 	word := map[bool]string{true: "has", false: "does not have"}
-	return fmt.Errorf("libamd_smi tells that it is %s, which %s %s, but it %s: its mode numbers cannot be told",
+	return fmt.Errorf("unknown mode numbers of libamd_smi: version %s %s %s, but this library %s",
 		v, word[want], symbol, word[got])
 }
 

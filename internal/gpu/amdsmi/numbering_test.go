@@ -91,9 +91,9 @@ func TestNumbering_Unknown(t *testing.T) {
 		{"next minor", "27.2.0", []string{symKFDInfo, symMemoryMode}, "24.7.1 to 26.0.x, 26.1.0 to 27.1.x"},
 		{"next major", "28.0.0", []string{symKFDInfo, symMemoryMode}, "libamd_smi 28.0.0 are not known"},
 		{"a year-less zero", "0.0.0", nil, "not known"},
-		{"old version with new symbol", "24.5.2.0", []string{symKFDInfo}, "does not have amdsmi_get_gpu_kfd_info, but it has"},
+		{"old version with new symbol", "24.5.2.0", []string{symKFDInfo}, "does not have amdsmi_get_gpu_kfd_info, but this library has"},
 		{"old version with the memory symbol", "24.5.2.0", []string{symMemoryMode}, symMemoryMode},
-		{"new version without its symbols", "27.1.0", nil, "has amdsmi_get_gpu_kfd_info, but it does not have"},
+		{"new version without its symbols", "27.1.0", nil, "has amdsmi_get_gpu_kfd_info, but this library does not have"},
 		{"new version without the memory symbol", "27.1.0", []string{symKFDInfo}, symMemoryMode},
 		{"24.7.0 without its symbol", "24.7.0.0", nil, symKFDInfo},
 	} {

@@ -35,7 +35,7 @@ func ParseRequest(data []byte) (Request, error) {
 		return Request{}, fail(BadRequest, "not a request: %w", err)
 	}
 	if d.More() {
-		return Request{}, fail(BadRequest, "not a request: something follows the object")
+		return Request{}, fail(BadRequest, "not a request: text follows the object")
 	}
 	return r, r.check()
 }

@@ -9,7 +9,7 @@ func TestRequest_Invalid(t *testing.T) {
 	for _, c := range []struct{ name, request, want string }{
 		{"empty", ``, "not a request"},
 		{"not JSON", `set CPX`, "not a request"},
-		{"two", `{"do":"version"}{"do":"version"}`, "something follows"},
+		{"two", `{"do":"version"}{"do":"version"}`, "text follows"},
 		{"unknown key", `{"do":"version","force":true}`, "force"},
 		{"unknown request", `{"do":"reset"}`, "accepted are version, inventory, set-compute, set-memory"},
 		{"nothing to do", `{}`, "unknown request"},

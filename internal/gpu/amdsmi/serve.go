@@ -51,7 +51,7 @@ func answer(lib *library, r Request, reply *Reply) error {
 
 // identify finds the numbering of the library and sets it in the reply.
 func identify(lib *library, reply *Reply) (Version, Numbering, error) {
-	v, err := lib.tell()
+	v, err := lib.readVersion()
 	if err != nil {
 		reply.Compute, reply.Memory = known(err), known(err)
 		return Version{}, Numbering{}, err

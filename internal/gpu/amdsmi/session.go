@@ -104,7 +104,7 @@ func (l *library) processor(handle uintptr) (p processor, ok bool, err error) {
 func decodeBDF(bdf uint64) (partition.Address, error) {
 	domain := bdf >> 16
 	if bdf == 0 || domain > 0xFFFFFFFF {
-		return "", fail(Garbage, "the library tells %#x as a PCI address, which is none", bdf)
+		return "", fail(Garbage, "the library returned %#x as a PCI address", bdf)
 	}
 	return partition.Address(fmt.Sprintf("%04x:%02x:%02x.%x", domain, bdf>>8&0xFF, bdf>>3&0x1F, bdf&7)), nil
 }
@@ -117,7 +117,7 @@ func handles(name string, call func(count *uint32, handles *byte) uint32) ([]uin
 		return nil, failStatus(Refused, status, "%s", name)
 	}
 	if n > maxHandles {
-		return nil, fail(Garbage, "%s tells of %d handles", name, n)
+		return nil, fail(Garbage, "%s returned %d handles", name, n)
 	}
 	out := make([]uintptr, n)
 	for i := range out {
@@ -137,7 +137,7 @@ func mode(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32)
 	}
 	text := textIn(b, 0)
 	if text == "" {
-		return "", fail(Garbage, "%s gives no text", name)
+		return "", fail(Garbage, "%s returned no text", name)
 	}
 	return text, nil
 }

@@ -20,7 +20,7 @@ import (
 const mark = "# Written by dcm, see at-load in dcm.toml(5). Changes to this file are lost.\n"
 
 // ErrForeign means that the file was not written by dcm.
-var ErrForeign = errors.New("it is not dcm's file")
+var ErrForeign = errors.New("not written by dcm")
 
 // Mode returns the compute mode that the profile sets on every GPU of the node. The
 // parameter applies to all GPUs. A profile that skips GPUs or has several modes has no such
@@ -52,7 +52,7 @@ func Set(path string, mode partition.Compute) (changed bool, err error) {
 		return false, err
 	}
 	if err := atomicfile.Write(path, text(mode), atomicfile.Options{Mode: 0o644}); err != nil {
-		return false, fmt.Errorf("cannot have the driver come up in %s: %w", mode, err)
+		return false, fmt.Errorf("cannot write the compute mode %s for the next driver load: %w", mode, err)
 	}
 	return true, nil
 }
@@ -71,7 +71,7 @@ func Drop(path string, unless partition.Compute) (changed bool, err error) {
 		return false, nil
 	}
 	if err := os.Remove(path); err != nil {
-		return false, fmt.Errorf("cannot leave the driver its own choice of a mode: %w", err)
+		return false, fmt.Errorf("cannot remove the compute mode for the next driver load: %w", err)
 	}
 	return true, nil
 }
@@ -83,9 +83,9 @@ func read(path string) ([]byte, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("cannot read how the driver comes up: %w", err)
+		return nil, fmt.Errorf("cannot read the module options of amdgpu: %w", err)
 	case !bytes.HasPrefix(now, []byte(mark)):
-		return nil, fmt.Errorf("%s says how the driver comes up: %w", path, ErrForeign)
+		return nil, fmt.Errorf("%s sets the module options of amdgpu: %w", path, ErrForeign)
 	}
 	return now, nil
 }

@@ -39,7 +39,7 @@ func newBench(t testing.TB, kind string) *bench {
 		t.Fatal(err)
 	}
 	lib := copied(t, dir)
-	// Whoever loads the library may have to reach it without rights.
+	// dcm-nvml loads the library without privileges.
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func (b *builder) build() error {
 	return b.err
 }
 
-// copied is the library in a place of its own, since its state is beside it.
+// copied returns a copy of the library in dir, where its state file is too.
 func copied(t testing.TB, dir string) string {
 	t.Helper()
 	content, err := os.ReadFile(built.lib)

@@ -7,10 +7,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// What a look and a change cost is told by what the library was called for: the times are
-// those of a stand-in.
+// The benchmarks count calls of the library, since the times are those of a stand-in.
 
-// BenchmarkLook is all that a run does which finds nothing to do.
+// BenchmarkLook reads all GPUs, as a run does that finds nothing to change.
 func BenchmarkLook(b *testing.B) {
 	n := newBench(b, "h100-8")
 	if err := n.make(map[string]int{"1g.10gb": 7}, 0, 1, 2, 3, 4, 5, 6, 7); err != nil {

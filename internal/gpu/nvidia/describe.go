@@ -18,7 +18,7 @@ import (
 // Values of [gpu.Device.SkipReason].
 const (
 	notLoaded = "the " + driver + " driver is not loaded"
-	noMIG     = "it has no MIG"
+	noMIG     = "no MIG"
 )
 
 // inventory reads the GPUs and their MIG instances. It is a [gpu.Inspector].
@@ -48,7 +48,7 @@ func (n *inventory) Describe(functions []*gpu.Function) error {
 		case f.Driver == "":
 			f.SkipReason = gpu.NotBound
 		case f.Driver != driver:
-			f.SkipReason = "bound to " + f.Driver + ", not to " + driver
+			f.SkipReason = "bound to " + f.Driver + ", not " + driver
 		case n.client.program == "":
 			f.SkipReason = reasonNoLibrary
 		default:
@@ -73,7 +73,7 @@ func (n *inventory) describe(functions []*gpu.Function) {
 		case err != nil:
 			setError(f, err)
 		case i >= len(reply.GPUs) || reply.GPUs[i].Address != f.Address:
-			setError(f, &Error{Op: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the answer is not about the GPUs that were asked for"})
+			setError(f, &Error{Op: nvml.Look, GPU: f.Address, Kind: nvml.Garbage, Text: "the reply is not about the requested GPUs"})
 		default:
 			n.setFacts(f, reply, reply.GPUs[i], minors)
 		}
@@ -146,10 +146,10 @@ func isHollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
 // geometryBlocked returns why instances of the GPU cannot be changed, or "".
 func (n *inventory) geometryBlocked(g nvml.GPU) string {
 	if unit := n.conflictingUnit(); unit != "" {
-		return unit + " is enabled, and sets MIG as well: `systemctl mask --now " + unit + "` leaves it to dcm, see dcm-nvidia(7)"
+		return unit + " is enabled and also sets MIG; `systemctl mask --now " + unit + "` leaves MIG to dcm, see dcm-nvidia(7)"
 	}
 	if g.Virtualization == nvml.VGPUGuest {
-		return "it is a virtual GPU, whose MIG mode only the host can set"
+		return "only the host can set the MIG mode of a virtual GPU"
 	}
 	return ""
 }
@@ -157,12 +157,12 @@ func (n *inventory) geometryBlocked(g nvml.GPU) string {
 // modeBlocked returns why MIG cannot be switched on a GPU that needs a reset for it, or "".
 // Instances need no reset.
 func (n *inventory) modeBlocked(a partition.Address, g nvml.GPU) string {
-	const then = "; with MIG on, its instances can be changed here"
+	const then = "; if MIG is on, dcm can change its instances here"
 	if g.Virtualization == nvml.Passthrough {
-		return "it is passed through to this virtual machine, where the reset that turns MIG on or off cannot be done: set the mode on the host" + then
+		return "MIG needs a reset, which a virtual machine cannot do for a passed-through GPU: set the mode on the host" + then
 	}
 	if _, err := os.Stat(n.host.AttributePath(a, "reset")); errors.Is(err, fs.ErrNotExist) {
-		return "the reset that turns MIG on or off cannot be done: the kernel offers none for it" + then
+		return "MIG needs a reset, and the kernel has none for this GPU" + then
 	}
 	return ""
 }

@@ -5,37 +5,34 @@ import "strings"
 // dropins returns the drop-ins for dcm's units, and for one unit of NVIDIA, by unit name.
 // systemd ignores drop-ins of units that are not installed.
 func dropins() map[string]string {
-	look := `# Written by dcm-generator, because there is an NVIDIA GPU on the PCI bus; see
-# ` + "`man dcm-nvidia`" + `. An edit here is lost at the next daemon-reload.
+	header := `# Written by dcm-generator for the NVIDIA GPU on the PCI bus, see dcm-nvidia(7).
+# Changes to this file are lost at the next daemon-reload.
 `
-	devices := look + `[Service]
-# The driver tells of MIG to its library alone, which opens its devices: those of the
-# GPUs, with a number of their own, whether the driver is loaded yet or not, and those
-# that tell of instances.
+	devices := header + `[Service]
+# Nodes of the GPUs and of MIG capabilities, for the library. The number 195 is fixed.
 DeviceAllow=char-195 rw
 DeviceAllow=char-nvidia-caps rw
-# With these dcm-nvml takes from itself and from the library what they do not need.
+# dcm-nvml drops its own and the library's privileges with these calls.
 SystemCallFilter=capset seccomp
 `
 	return map[string]string{
-		"dcm-apply.service": look + `[Unit]
-# They keep the driver up and switch NVLinks on, and let go of a GPU that is to be reset
-# when the driver asks them to.
+		"dcm-apply.service": header + `[Unit]
+# These services keep the driver loaded and enable NVLink. They close a GPU before its reset.
 After=` + strings.Join(ExemptUnits(), " ") + `
-# What uses the GPUs from its first moment on is behind that.
+# Early users of the GPUs start after this target.
 Before=nvidia-gpu-reset.target
-# Describes the MIG devices for container engines anew, if it is installed.
+# If installed, it describes the new MIG devices to container engines.
 Wants=` + cdiRefreshUnit + `
 
 [Service]
-# SYS_ADMIN: the driver requires it where MIG is to be changed. MKNOD, CHOWN: its library
-# makes the nodes of what is new, with the owner that the driver's parameters name.
+# SYS_ADMIN: the driver requires it to change MIG. MKNOD, CHOWN: the library creates the
+# nodes of new instances, with the owner from the driver's parameters.
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN
 `,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,
 		"dcm-agent.service":   devices,
-		cdiRefreshUnit: look + `[Unit]
+		cdiRefreshUnit: header + `[Unit]
 After=dcm-apply.service
 `,
 	}

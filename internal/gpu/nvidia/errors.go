@@ -23,7 +23,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	what := map[nvml.Op]string{nvml.Look: "look at", nvml.Mode: "switch MIG of", nvml.Clear: "clear", nvml.Fill: "divide"}[e.Op]
+	what := map[nvml.Op]string{nvml.Look: "read", nvml.Mode: "set the MIG mode of", nvml.Clear: "destroy the instances of", nvml.Fill: "create instances on"}[e.Op]
 	whom := string(e.GPU)
 	if whom == "" {
 		whom = "the NVIDIA GPUs"
@@ -57,26 +57,26 @@ type meaning struct {
 }
 
 func meanings() map[nvml.Kind]meaning {
-	const log = "See the kernel's log (journalctl -k -g NVRM)."
-	const install = "Install NVIDIA's library of the version of the driver (libnvidia-ml.so.1, in the package of nvidia-smi)."
+	const log = "See the kernel log (journalctl -k -g NVRM)."
+	const install = "Install libnvidia-ml.so.1 in the version of the driver; it is in the package of nvidia-smi."
 	return map[nvml.Kind]meaning{
-		nvml.InUse: {"End the processes that `dcm holders` names, or list their units as clients. Where it names none, DCGM may be keeping MIG devices that it has once looked at: " +
+		nvml.InUse: {"End the processes that `dcm holders` names, or list their units as clients. If it names none, DCGM may hold MIG devices that it once monitored: " +
 			"make nvidia-dcgm a client, or restart it.", true},
-		nvml.ResetRequired: {"Reboot the host; with reboot = \"once\" dcm does so by itself.", false},
+		nvml.ResetRequired: {"Reboot the host, or set reboot = \"once\".", false},
 		nvml.Timeout:       {log, true},
 		noAnswer:           {log, true},
-		noProgram:          {"Install dcm's package again: dcm-nvml belongs to it.", false},
-		nvml.NoDriver:      {"Load the driver with `modprobe nvidia`; dcm goes on when it is there.", true},
-		nvml.NoNodes:       {"Run `nvidia-smi` as root, or have nvidia-persistenced started at boot: they make the driver's nodes, and so does the next run of dcm-apply.service.", true},
-		nvml.Lost:          {log + " A GPU that has left the bus needs a reboot, or the power taken away.", false},
+		noProgram:          {"Install the package of dcm again; it contains dcm-nvml.", false},
+		nvml.NoDriver:      {"Load the driver with `modprobe nvidia`; dcm then continues.", true},
+		nvml.NoNodes:       {"Run `nvidia-smi` as root or start nvidia-persistenced at boot to create the device nodes; the next run of dcm-apply.service creates them too.", true},
+		nvml.Lost:          {log + " If the GPU has left the bus, reboot or power-cycle the host.", false},
 		nvml.NotFound:      {install, false},
 		nvml.NotLoaded:     {install, false},
-		nvml.WrongPair:     {"Library and driver are of different versions, as after an update of packages: load the new driver, or reboot.", false},
-		nvml.Untrusted:     {"See to it that only root can write the library and the directories above it.", false},
-		nvml.NoPermission: {"dcm-apply.service needs CAP_SYS_ADMIN for MIG, which dcm's generator adds where there is an NVIDIA GPU: see whether a drop-in takes it away. " +
-			"A GPU that is reserved exclusively as a whole opens for its holders and dcm's daemon alone, whom `dcm status` asks.", false},
-		nvml.NoResources:  {"See what else has been made on the GPU meanwhile (`nvidia-smi mig -lgi`); `dcm apply` begins anew.", true},
-		nvml.NotSupported: {"See whether the driver is recent enough for MIG on this GPU, and whether the GPU belongs to a vGPU.", false},
+		nvml.WrongPair:     {"After an update of the packages, load the new driver or reboot.", false},
+		nvml.Untrusted:     {"Let only root write the library and the directories of its path.", false},
+		nvml.NoPermission: {"Check that no drop-in removes CAP_SYS_ADMIN from dcm-apply.service; MIG needs it. " +
+			"Only its holders and the daemon of dcm can open a GPU that is reserved exclusively; use `dcm status`.", false},
+		nvml.NoResources:  {"See which instances the GPU has (`nvidia-smi mig -lgi`), then run `dcm apply`.", true},
+		nvml.NotSupported: {"Check whether the driver supports MIG on this GPU, and whether the GPU is used for vGPUs.", false},
 		nvml.Mismatch:     {log + " The driver did not do what it reported.", false},
 	}
 }

@@ -58,14 +58,14 @@ func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 		return err
 	}
 	if len(reply.GPUs) != 1 || reply.GPUs[0].Address != s.GPU {
-		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Garbage, Text: "the answer is not about the GPU that was changed"}
+		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Garbage, Text: "the reply is not about the changed GPU"}
 	}
 	g := reply.GPUs[0]
 	if g.Error != nil {
 		return failure(r.Do, s.GPU, g.Error)
 	}
 	if got := geometry(g); g.MIG == nil || !got.Same(want) {
-		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("it succeeded, and what is read back is %s, not %s", got, want)}
+		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("the library reported success, but the GPU has %s (want %s)", got, want)}
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 
 // Reasons why a figure is unknown.
 const (
-	reasonNotReported = "the driver does not tell it"
-	reasonNoLibrary   = "what it has is for the driver's library to tell, which is not asked here"
+	reasonNotReported = "the driver does not report it"
+	reasonNoLibrary   = "only the driver's library reports it, which is not used here"
 )
 
 // measure is the Measure of [gpu.Vendor]. It reads the usage of all partitions in one request.

@@ -13,7 +13,7 @@ import (
 func (n *inventory) NotReady(f gpu.Function) (reason, hint string) {
 	switch {
 	case n.host.module().State() == "coming":
-		return "the " + driver + " driver is still coming up", ""
+		return "the " + driver + " driver is still loading", ""
 	case f.Err != nil:
 		hint, _ := explain(f.Err)
 		return f.Err.Error(), hint

@@ -197,7 +197,7 @@ func TestExecute_Errors(t *testing.T) {
 			"insufficient resources", "dcm apply", true, false, false},
 		"the driver asks for more rights": {func(b *bench) { b.turn("fail nvmlDeviceCreateGpuInstanceWithPlacement 4") },
 			"permission", "CAP_SYS_ADMIN", false, false, false},
-		"the library crashes":    {func(b *bench) { b.turn("abort nvmlDeviceCreateGpuInstanceWithPlacement") }, "ended without an answer", "kernel's log", true, false, false},
+		"the library crashes":    {func(b *bench) { b.turn("abort nvmlDeviceCreateGpuInstanceWithPlacement") }, "ended without an answer", "kernel log", true, false, false},
 		"it is there and is not": {func(b *bench) { b.turn("ghost-compute") }, "read back", "", false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestPlan_BlockedGPU(t *testing.T) {
 		want  string
 	}{
 		"a vGPU":                         {"h100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 2 }) }, "virtual GPU"},
-		"an Ampere in a virtual machine": {"a100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 1 }) }, "passed through"},
+		"an Ampere in a virtual machine": {"a100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 1 }) }, "passed-through"},
 		"another program that does it":   {"h100-8", func(b *bench) { b.rival = "nvidia-mig-manager.service" }, "systemctl mask --now nvidia-mig-manager.service"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestExecute_AmpereInVM(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 	err := b.make(nil, 0)
-	if err == nil || !strings.Contains(err.Error(), "passed through") {
+	if err == nil || !strings.Contains(err.Error(), "passed-through") {
 		t.Errorf("MIG turned off: %v", err)
 	}
 }
@@ -276,7 +276,7 @@ func TestExecute_HollowInstances(t *testing.T) {
 	}
 	b.change(func(s *standin.State) { s.GPUs[0].Instances[0].Compute = nil })
 	if got := b.shapes()[0]; got != "MIG on, empty" {
-		t.Errorf("an instance that nobody can use is seen as %s", got)
+		t.Errorf("an instance without compute instances is read as %s", got)
 	}
 	if err := b.make(map[string]int{"7g.80gb": 1}, 0); err != nil {
 		t.Fatal(err)
@@ -312,8 +312,8 @@ func TestRequest_Timeout(t *testing.T) {
 	}
 }
 
-// Whoever may not open the node of a GPU learns nothing of it, in one way or the other. It
-// is not as if it were not there, or could not be divided.
+// A process that must not open a GPU's node reports the GPU as inaccessible, not as missing or
+// not partitionable.
 func TestDescribe_AccessDenied(t *testing.T) {
 	for _, how := range []string{"unlisted", "log /dev/null"} {
 		b := newBench(t, "h100-8")
@@ -323,7 +323,7 @@ func TestDescribe_AccessDenied(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Without a capability a link to a process that is nobody's of ours is forbidden.
+		// Without capabilities, the link into another process cannot be followed.
 		if err := os.Symlink("/proc/1/root/x", filepath.Join(dev, "nvidia3")); err != nil {
 			t.Fatal(err)
 		}

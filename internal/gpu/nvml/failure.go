@@ -19,7 +19,7 @@ const (
 	Untrusted  Kind = "untrusted"   // a user other than root could have written the library
 	Unconfined Kind = "unconfined"  // privileges could not be dropped; nothing was loaded
 	Unusable   Kind = "unusable"    // the library lacks a symbol or cannot be initialised
-	WrongPair  Kind = "wrong-pair"  // library and driver have different versions
+	WrongPair  Kind = "wrong-pair"  // the library and the driver are of different versions
 	NoSuchGPU  Kind = "no-such-gpu" // the driver has no GPU at that address
 	NoProfile  Kind = "no-profile"  // the GPU does not offer the profile
 	Garbage    Kind = "garbage"     // the library succeeded and returned invalid data
@@ -75,26 +75,26 @@ func meaning(status uint32) (Kind, string) {
 	table := map[uint32]words{
 		1:                      {Unusable, "the library is not initialised"},
 		StatusInvalidArgument:  {Refused, "invalid argument, or a handle from before a reset"},
-		StatusNotSupported:     {NotSupported, "not supported by this GPU as it is"},
+		StatusNotSupported:     {NotSupported, "not supported by this GPU in its current state"},
 		StatusNoPermission:     {NoPermission, "no permission"},
 		StatusNotFound:         {NoSuchGPU, "not found"},
-		StatusInsufficientSize: {Garbage, "it has more to tell than there can be"},
-		8:                      {Refused, "the GPU has not enough power: its cables are to be looked at"},
+		StatusInsufficientSize: {Garbage, "it returned more entries than possible"},
+		8:                      {Refused, "the GPU has not enough power: check its power cables"},
 		9:                      {NoDriver, "the driver is not loaded"},
-		10:                     {Timeout, "the driver did not answer in time"},
+		10:                     {Timeout, "the driver did not reply in time"},
 		11:                     {Lost, "the GPU's interrupts do not arrive"},
 		12:                     {Unusable, "a library that it needs is missing"},
 		StatusNoFunction:       {Unusable, "the driver lacks the function"},
 		14:                     {Refused, "the GPU's InfoROM is corrupted"},
-		StatusLost:             {Lost, "the GPU is lost: it does not answer on the bus"},
+		StatusLost:             {Lost, "the GPU is lost: it does not respond on the bus"},
 		StatusResetRequired:    {ResetRequired, "the GPU has to be reset first"},
 		17:                     {NoPermission, "the operating system refused a call"},
 		18:                     {WrongPair, "the library and the driver are of different versions"},
-		StatusInUse:            {InUse, "somebody uses it"},
+		StatusInUse:            {InUse, "in use"},
 		20:                     {Refused, "out of memory"},
 		21:                     {NotSupported, "no data"},
 		StatusNoResources:      {NoResources, "insufficient resources"},
-		StatusVersionMismatch:  {NotSupported, "the library does not know that version of the structure"},
+		StatusVersionMismatch:  {NotSupported, "the library does not support that version of the structure"},
 		26:                     {NotSupported, "deprecated"},
 		27:                     {Timeout, "not ready yet"},
 		28:                     {NoSuchGPU, "no GPU was found"},

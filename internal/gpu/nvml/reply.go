@@ -120,7 +120,7 @@ type Process struct {
 func ParseReply(out []byte) (Reply, error) {
 	var r Reply
 	if err := sanitize.JSON(out, &r); err != nil {
-		return Reply{}, fmt.Errorf("its answer is not JSON: %w", err)
+		return Reply{}, fmt.Errorf("the reply is not JSON: %w", err)
 	}
 	return r, nil
 }

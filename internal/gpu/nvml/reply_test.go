@@ -34,7 +34,7 @@ func TestReply_PlannerInput(t *testing.T) {
 	}
 	g.Instances[1].Compute = nil
 	if _, whole := g.Geometry(); whole {
-		t.Error("an instance that nobody can use counts")
+		t.Error("an instance without compute instances counts")
 	}
 	g.MIG.Current = false
 	if m, _ := g.Geometry(); m != nil {
@@ -71,7 +71,7 @@ func FuzzReply(f *testing.F) {
 		for _, text := range texts {
 			for _, r := range strings.ReplaceAll(text, "\n", "") {
 				if !unicode.IsPrint(r) {
-					t.Fatalf("%q is told", text)
+					t.Fatalf("got %q", text)
 				}
 			}
 		}

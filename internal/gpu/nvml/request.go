@@ -52,7 +52,7 @@ func ParseRequest(data []byte) (Request, error) {
 		return Request{}, Fail(BadRequest, "not a request: %w", err)
 	}
 	if d.More() {
-		return Request{}, Fail(BadRequest, "not a request: something follows the object")
+		return Request{}, Fail(BadRequest, "not a request: text follows the object")
 	}
 	return r, r.Check()
 }
@@ -72,9 +72,9 @@ func (r Request) Check() error {
 	case len(r.GPUs) > 0 || r.Usage || r.Nodes:
 		return Fail(BadRequest, "%q takes neither gpus nor usage nor nodes", r.Do)
 	case (r.On != nil) != (r.Do == Mode):
-		return Fail(BadRequest, "on belongs to %q, and only there", Mode)
+		return Fail(BadRequest, "%q needs on, and no other request has it", Mode)
 	case (len(r.Instances) > 0) != (r.Do == Fill):
-		return Fail(BadRequest, "instances belong to %q, and only there", Fill)
+		return Fail(BadRequest, "%q needs instances, and no other request has them", Fill)
 	case len(r.Instances) > MaxInstances:
 		return Fail(BadRequest, "%d instances: at most %d", len(r.Instances), MaxInstances)
 	}
@@ -116,7 +116,7 @@ func checkInstance(i partition.Instance) error {
 	case gi.Compute != 0 || gi.String() != i.Profile:
 		return Fail(BadRequest, "%q is not the profile of a GPU instance", i.Profile)
 	case i.Start < 0 || i.Start > 63:
-		return Fail(BadRequest, "%s at slot %d: an instance has to have its place", i.Profile, i.Start)
+		return Fail(BadRequest, "%s at slot %d: a slot must be 0 to 63", i.Profile, i.Start)
 	}
 	for _, name := range i.Compute {
 		if ci, err := partition.ParseMIGProfile(name); err != nil || ci.GPUInstance() != i.Profile || ci.String() != name {

@@ -97,11 +97,11 @@ func (r *pass) finish(pid int) {
 // abandonHung gives up processes whose worker does not even notice the timeout. On a busy
 // host, noticing takes a while.
 func (r *pass) abandonHung() {
-	const notice = time.Second
+	const noticeDelay = time.Second
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for pid, since := range r.running {
-		if time.Since(since) > r.perProcess+max(r.perProcess, notice) {
+		if time.Since(since) > r.perProcess+max(r.perProcess, noticeDelay) {
 			r.skipped[pid] = reasonHung
 			r.finish(pid)
 			go r.work()

@@ -42,7 +42,7 @@ func TestScan_Timeout(t *testing.T) {
 	}
 }
 
-// Somebody whose open files do not answer keeps nobody else from being looked at.
+// A process whose open files hang does not delay the scan of the others.
 func TestScan_HangingWorkerReplaced(t *testing.T) {
 	r := &pass{Scan: NewScan("", nil, time.Minute), ctx: t.Context(), queue: []int{3}, done: make(chan struct{}),
 		running: map[int]time.Time{1: time.Now().Add(-time.Hour), 2: time.Now()}}

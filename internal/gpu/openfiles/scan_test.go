@@ -57,7 +57,7 @@ func TestScan_FindsHolders(t *testing.T) {
 	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x /dev/y] [] }]" {
 		t.Errorf("holders %s", got)
 	}
-	// Nobody can tell whether it is one open file.
+	// The kernel cannot compare these descriptors.
 	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.FoundAny() || len(s.Uninspected()) > 0 {
 		t.Errorf("weight %d, unlooked %v", got, s.Uninspected())
 	}
@@ -91,7 +91,7 @@ func TestScan_PermissionDenied(t *testing.T) {
 	}
 }
 
-// unprivileged lets this thread look at files as somebody who is not root.
+// unprivileged drops the file capabilities of this thread.
 func unprivileged(t *testing.T) (restore func()) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// face is what the mounted tree has in common.
+// face is the state that all inodes of a mounted tree share.
 type face struct {
 	node  *Node
 	since time.Time
@@ -28,7 +28,7 @@ func newFace(n *Node) *face {
 	return &face{node: n, since: time.Now(), closing: make(map[*Handle]bool), changed: make(chan struct{})}
 }
 
-// attributes are those of sysfs: root's, and of one page.
+// attributes sets the attributes as sysfs does: owned by root, one page long.
 func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.Mode = e.Mode
 	out.Nlink = 1
@@ -39,32 +39,32 @@ func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.SetTimes(&f.since, &f.since, &f.since)
 }
 
-// known is how long the kernel may go by the attributes that it got: those of
-// directories and links are the same while there are any.
+// known returns how long the kernel may cache the attributes. Those of directories and links
+// do not change.
 func (f *face) known(e *Entry) time.Duration {
 	if kind := e.Mode & syscall.S_IFMT; kind == syscall.S_IFDIR || kind == syscall.S_IFLNK {
-		return forGood
+		return staticTTL
 	}
 	return f.node.opts.Cache
 }
 
-// lasts is how long the kernel may go by there being something at the path: the
-// directories that lead to the devices are there in every state of the node.
+// lasts returns how long the kernel may cache that the path exists. The directories above the
+// devices exist in every state of the node.
 func (f *face) lasts(name string, otherwise time.Duration) time.Duration {
 	switch name {
 	case "ctl", "dev", "sys", "sys/bus", "sys/bus/pci", "sys/bus/pci/devices", "sys/class", "sys/devices", "sys/devices/platform":
-		return forGood
+		return staticTTL
 	}
 	if bridge, ok := strings.CutPrefix(name, "sys/devices/pci"); ok && !strings.Contains(bridge, "/") {
-		return forGood
+		return staticTTL
 	}
 	return otherwise
 }
 
-const forGood = 24 * time.Hour
+const staticTTL = 24 * time.Hour
 
-// process is the process that a request comes from. The kernel tells the
-// thread, as it is numbered where the node was mounted.
+// process returns the PID of the caller. The kernel has the thread, numbered in the PID
+// namespace of the mount.
 func (f *face) process(ctx context.Context) int {
 	caller, ok := fuse.FromContext(ctx)
 	if !ok {
@@ -84,10 +84,9 @@ func (f *face) process(ctx context.Context) int {
 	return int(caller.Pid)
 }
 
-// The kernel reports the last close(2) only some time after it returned, while
-// it waits with each close(2) until it is known as a flush. Whoever closes a
-// device and writes a mode next would get EBUSY by chance. So a write waits
-// for the devices of which something was closed.
+// The kernel reports the last close(2) of a file some time after it has returned. But
+// close(2) waits until the kernel has sent a flush. A caller that closes a device and then
+// writes a mode could get EBUSY. So a write waits for all devices with a flush and no close.
 
 func (f *face) flushed(h *Handle) {
 	f.mu.Lock()
@@ -103,11 +102,11 @@ func (f *face) released(h *Handle) {
 	f.changed = make(chan struct{})
 }
 
-// drain waits until every device of which a descriptor was closed is closed. It
-// gives up soon: another descriptor may be open still.
+// drain waits until every device with a closed descriptor is closed. It gives up after a
+// short time, since another descriptor may be open.
 func (f *face) drain(ctx context.Context) {
-	const patience = 100 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const drainTimeout = 100 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	for {
 		f.mu.Lock()

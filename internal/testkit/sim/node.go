@@ -20,10 +20,10 @@ type Options struct {
 
 	Uevent func(Uevent) // receives the kernel events of devices; must not wait
 
-	Memory partition.Memory // the mode that GPUs which support it boot in; "" for their first
-	Tells  Tells            // format of the usage of the partitions
+	Memory      partition.Memory // the mode that GPUs which support it boot in; "" for their first
+	UsageFormat UsageFormat      // format of the usage tables of the partitions
 
-	// MIG is the file in which the stand-in of NVIDIA's library keeps what the GPUs have;
+	// MIG is the state file of the stand-in for libnvidia-ml;
 	// "" for GPUs that were never partitioned.
 	MIG string
 

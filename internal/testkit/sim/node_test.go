@@ -64,9 +64,9 @@ func TestNode_MemoryRequest(t *testing.T) {
 
 func TestNode_BusyGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const settle = 2 * time.Second
+		const settleDelay = 2 * time.Second
 		ctx := t.Context()
-		n := newNode(t, "mi300x-8", Options{Settle: settle})
+		n := newNode(t, "mi300x-8", Options{Settle: settleDelay})
 		render := n.find(first)
 		kfd, err := n.openKFD(10)
 		expect(t, "open kfd", err, nil)
@@ -75,7 +75,7 @@ func TestNode_BusyGPU(t *testing.T) {
 		kfd.Close()
 		kfd.Close()
 		expect(t, "right after kfd", n.SetCompute(ctx, second, "CPX"), syscall.EBUSY)
-		<-time.After(settle)
+		<-time.After(settleDelay)
 		expect(t, "settled", n.SetCompute(ctx, second, "CPX"), nil)
 
 		drm, err := n.openDRM(render, render.minors[0], 11)

@@ -10,30 +10,30 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Tells is the format of the usage tables of a kernel.
-type Tells string
+// UsageFormat is the format of the usage tables of a kernel.
+type UsageFormat string
 
-// The kernels.
+// The formats of released kernels, and invalid ones.
 const (
-	TellsPartitions Tells = ""      // xcp_metrics 1.0 and gpu_metrics 1.8, of 2025
-	TellsAttributes Tells = "1.1"   // xcp_metrics 1.1 and gpu_metrics 1.9, of the end of 2025
-	TellsGPU16      Tells = "1.6"   // gpu_metrics 1.6 alone
-	TellsGPU17      Tells = "1.7"   // gpu_metrics 1.7 alone
-	TellsGPU18      Tells = "1.8"   // gpu_metrics 1.8 alone
-	TellsSums       Tells = "sums"  // gpu_metrics 1.8 of a firmware that only adds up
-	TellsGPU13      Tells = "1.3"   // gpu_metrics 1.3, which has no partitions
-	TellsNothing    Tells = "none"  // none of these files
-	TellsShort      Tells = "short" // tables that are cut short
-	TellsOther      Tells = "other" // tables in an unknown format
+	UsagePartitions UsageFormat = ""      // xcp_metrics 1.0 and gpu_metrics 1.8, of 2025
+	UsageAttributes UsageFormat = "1.1"   // xcp_metrics 1.1 and gpu_metrics 1.9, of the end of 2025
+	UsageGPU16      UsageFormat = "1.6"   // gpu_metrics 1.6 alone
+	UsageGPU17      UsageFormat = "1.7"   // gpu_metrics 1.7 alone
+	UsageGPU18      UsageFormat = "1.8"   // gpu_metrics 1.8 alone
+	UsageSums       UsageFormat = "sums"  // gpu_metrics 1.8 of a firmware that only adds up
+	UsageGPU13      UsageFormat = "1.3"   // gpu_metrics 1.3, which has no partitions
+	UsageNothing    UsageFormat = "none"  // none of these files
+	UsageShort      UsageFormat = "short" // tables that are cut short
+	UsageOther      UsageFormat = "other" // tables in an unknown format
 )
 
-// ParseTells returns the kernel of that name.
-func ParseTells(name string) (Tells, error) {
-	all := []Tells{TellsPartitions, TellsAttributes, TellsGPU16, TellsGPU17, TellsGPU18, TellsSums, TellsGPU13, TellsNothing, TellsShort, TellsOther}
-	if !slices.Contains(all, Tells(name)) {
+// ParseUsageFormat returns the format of that name.
+func ParseUsageFormat(name string) (UsageFormat, error) {
+	all := []UsageFormat{UsagePartitions, UsageAttributes, UsageGPU16, UsageGPU17, UsageGPU18, UsageSums, UsageGPU13, UsageNothing, UsageShort, UsageOther}
+	if !slices.Contains(all, UsageFormat(name)) {
 		return "", fmt.Errorf("unknown format of usage %q, accepted: %s", name, partition.List(all[1:]))
 	}
-	return Tells(name), nil
+	return UsageFormat(name), nil
 }
 
 // measured is an attribute whose reads are counted. n.mu is held while it is read.
@@ -52,7 +52,7 @@ func (n *Node) addUse(t tree, b *board) {
 	t.put("gpu_busy_percent", n.measured(func() (string, error) {
 		return fmt.Sprintf("%d\n", n.uses.busy[spot{b.index, 0}]), nil
 	}))
-	if n.opts.Tells != TellsNothing {
+	if n.opts.UsageFormat != UsageNothing {
 		t.put("gpu_metrics", n.measured(func() (string, error) {
 			n.tick(b)
 			return n.gpuMetrics(b), nil
@@ -63,7 +63,7 @@ func (n *Node) addUse(t tree, b *board) {
 
 // addPartMetrics adds a partition's own table (amdgpu_xcp.c: xcp_metrics).
 func (n *Node) addPartMetrics(t tree, b *board, part int) {
-	form, has := map[Tells]uint8{TellsPartitions: 0, TellsAttributes: 1, TellsShort: 0, TellsOther: 77}[n.opts.Tells]
+	form, has := map[UsageFormat]uint8{UsagePartitions: 0, UsageAttributes: 1, UsageShort: 0, UsageOther: 77}[n.opts.UsageFormat]
 	if !has || b.Chip.XCC == 0 {
 		return
 	}
@@ -135,7 +135,7 @@ func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
 	if part < b.partitions() {
 		now, sums = n.dies(b, n.uses.busy[at]), n.dies(b, n.uses.sums[at])
 	}
-	if n.opts.Tells == TellsSums {
+	if n.opts.UsageFormat == UsageSums {
 		now = nil
 	}
 	t.put(4, 8, now...)
@@ -147,27 +147,27 @@ func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
 
 // gpuMetrics is a GPU's table (kgd_pp_interface.h: gpu_metrics_v1_3 to v1_9).
 func (n *Node) gpuMetrics(b *board) string {
-	switch n.opts.Tells {
-	case TellsGPU13:
+	switch n.opts.UsageFormat {
+	case UsageGPU13:
 		t := newTable(1, 3)
 		t.put(2, 9)
 		t.put(8, 16)
 		return t.text()
-	case TellsAttributes:
+	case UsageAttributes:
 		t := &table{bytes: []byte{0, 0, 1, 9}, packed: true}
 		t.put(4, 1, 3)
 		t.attribute(0, 2, 1, 40)
 		t.attribute(9, 4, 1, n.uses.ticks[b.index])
 		t.attribute(40, 4, 8, n.dies(b, n.uses.busy[spot{b.index, 0}])...)
 		return t.text()
-	case TellsOther:
+	case UsageOther:
 		return newTable(7, 7).text()
 	}
 	content, jpeg, more := uint8(8), 40, 4
-	switch n.opts.Tells {
-	case TellsGPU16:
+	switch n.opts.UsageFormat {
+	case UsageGPU16:
 		content, jpeg, more = 6, 32, 0
-	case TellsGPU17:
+	case UsageGPU17:
 		content, jpeg, more = 7, 32, 1
 	}
 	t := newTable(1, content)
@@ -214,7 +214,7 @@ func (n *Node) partMetrics(b *board, part int, content uint8) string {
 }
 
 func (n *Node) cut(table string) string {
-	if n.opts.Tells == TellsShort {
+	if n.opts.UsageFormat == UsageShort {
 		return table[:len(table)/2]
 	}
 	return table

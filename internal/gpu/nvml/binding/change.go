@@ -59,7 +59,7 @@ func setMode(l *library, a partition.Address, on bool) error {
 	}
 	// The call has succeeded; the activation status says whether the mode has changed.
 	if activation != nvml.StatusSuccess {
-		return nvml.FailStatus(activation, "the driver took the mode for %s and could not change to it", a)
+		return nvml.FailStatus(activation, "the driver accepted the mode for %s but could not activate it", a)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func checkMode(k looker) error {
 		return nvml.Fail(nvml.NotSupported, "%s is a vGPU: only the host changes its mode", k.gpu.Address)
 	case nvml.Passthrough:
 		if yes, _ := k.lib.resetless(k.device); yes == nil || !*yes {
-			return nvml.Fail(nvml.ResetRequired, "%s is passed through and changes its mode with a reset, which hangs it until the machine restarts: set the mode on the host", k.gpu.Address)
+			return nvml.Fail(nvml.ResetRequired, "%s is passed through, and the reset for the mode would hang it until the machine restarts: set the mode on the host", k.gpu.Address)
 		}
 	}
 	return nil
@@ -145,11 +145,11 @@ func offered(k looker, w partition.Instance) (nvml.Profile, error) {
 			continue
 		}
 		if !slices.ContainsFunc(p.Places, func(place nvml.Placement) bool { return place.Start == w.Start }) {
-			return p, nvml.Fail(nvml.NoProfile, "%s cannot be at slot %d of %s: it has %v", w.Profile, w.Start, k.gpu.Address, p.Places)
+			return p, nvml.Fail(nvml.NoProfile, "%s has no slot %d on %s (possible: %v)", w.Profile, w.Start, k.gpu.Address, p.Places)
 		}
 		return p, nil
 	}
-	return nvml.Profile{}, nvml.Fail(nvml.NoProfile, "%s is no profile of %s: it has %s", w.Profile, k.gpu.Address, partition.List(names))
+	return nvml.Profile{}, nvml.Fail(nvml.NoProfile, "%s has no profile %s (possible: %s)", k.gpu.Address, w.Profile, partition.List(names))
 }
 
 func create(k looker, w partition.Instance, p nvml.Profile) error {
@@ -159,7 +159,7 @@ func create(k looker, w partition.Instance, p nvml.Profile) error {
 	var instance uintptr
 	err := k.lib.call(symCreateAt, func() uint32 { return k.lib.createAt(k.device, uint32(p.ID), &b[0], &instance) })
 	if err == nil && instance == 0 {
-		err = nvml.Fail(nvml.Garbage, "%s gives no handle", symCreateAt)
+		err = nvml.Fail(nvml.Garbage, "%s returned no handle", symCreateAt)
 	}
 	if err != nil {
 		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
@@ -208,13 +208,13 @@ func about(err error, format string, args ...any) error {
 func readBack(r nvml.Request, now nvml.GPU) error {
 	switch {
 	case now.MIG == nil:
-		return nvml.Fail(nvml.Mismatch, "%s has no MIG any more", r.GPU)
+		return nvml.Fail(nvml.Mismatch, "%s no longer has MIG", r.GPU)
 	case r.Do == nvml.Clear && len(now.Instances) > 0:
-		return nvml.Fail(nvml.Mismatch, "%s was cleared, and has %d instances", r.GPU, len(now.Instances))
+		return nvml.Fail(nvml.Mismatch, "the instances of %s were destroyed, but %d are read back", r.GPU, len(now.Instances))
 	case r.Do == nvml.Mode && now.MIG.Current != *r.On && now.MIG.Pending == *r.On:
-		return nvml.Fail(nvml.ResetRequired, "the mode of %s was set, and takes effect with a reset", r.GPU)
+		return nvml.Fail(nvml.ResetRequired, "the mode of %s was set and needs a reset", r.GPU)
 	case r.Do == nvml.Mode && now.MIG.Current != *r.On:
-		return nvml.Fail(nvml.Mismatch, "the mode of %s was set, and is not read back", r.GPU)
+		return nvml.Fail(nvml.Mismatch, "the mode of %s was set but is not read back", r.GPU)
 	}
 	for _, w := range r.Instances {
 		if err := made(w, now); err != nil {
@@ -228,7 +228,7 @@ func readBack(r nvml.Request, now nvml.GPU) error {
 func made(w partition.Instance, now nvml.GPU) error {
 	at := slices.IndexFunc(now.Instances, func(i nvml.Instance) bool { return i.Profile == w.Profile && i.Place.Start == w.Start })
 	if at < 0 {
-		return nvml.Fail(nvml.Mismatch, "%s was made at slot %d of %s, and is not read back", w.Profile, w.Start, now.Address)
+		return nvml.Fail(nvml.Mismatch, "%s was created at slot %d of %s but is not read back", w.Profile, w.Start, now.Address)
 	}
 	var have []string
 	for _, c := range now.Instances[at].Compute {
@@ -238,7 +238,7 @@ func made(w partition.Instance, now nvml.GPU) error {
 		return partition.MIG{Instances: []partition.Instance{{Profile: w.Profile, Start: w.Start, Compute: compute}}}
 	}
 	if len(have) == 0 || !one(have).Same(one(w.Compute)) {
-		return nvml.Fail(nvml.Mismatch, "%s at slot %d of %s was made with compute instances %q, and %q are read back", w.Profile, w.Start, now.Address, w.Compute, have)
+		return nvml.Fail(nvml.Mismatch, "%s at slot %d of %s was created with compute instances %q, but %q are read back", w.Profile, w.Start, now.Address, w.Compute, have)
 	}
 	return nil
 }

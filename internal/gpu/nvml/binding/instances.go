@@ -131,7 +131,7 @@ func (e *unnamedError) Error() string {
 func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Profile, error) {
 	p := nvml.Profile{Index: int(index), ID: int(b.u32(id)), Slices: int(b.u32(slices)), Max: int(b.u32(count)), MemoryMB: b.u64(memory)}
 	if p.ID > 1<<16 || p.Slices < 1 || p.Slices > 64 || p.Max > maxHandles || p.MemoryMB > 1<<30 {
-		return p, nvml.Fail(nvml.Garbage, "a profile with id %d, %d slices, room for %d and %d MB", p.ID, p.Slices, p.Max, p.MemoryMB)
+		return p, nvml.Fail(nvml.Garbage, "invalid profile: id %d, %d slices, at most %d instances, %d MB", p.ID, p.Slices, p.Max, p.MemoryMB)
 	}
 	return p, nil
 }
@@ -174,13 +174,13 @@ func (k looker) places(id int) ([]nvml.Placement, error) {
 		return nil, err
 	}
 	if n > maxPlacements {
-		return nil, nvml.Fail(nvml.Garbage, "%s tells of %d", symPlacements, n)
+		return nil, nvml.Fail(nvml.Garbage, "%s returned %d", symPlacements, n)
 	}
 	var out []nvml.Placement
 	for i := range int(n) {
 		p := placement(b[i*placementSize:])
 		if p.Size < 1 || p.Start+p.Size > 64 || i > 0 && p.Size != out[0].Size {
-			return nil, nvml.Fail(nvml.Garbage, "%s tells of places that cannot be", symPlacements)
+			return nil, nvml.Fail(nvml.Garbage, "%s returned invalid placements", symPlacements)
 		}
 		out = append(out, p)
 	}
@@ -244,7 +244,7 @@ func (k looker) instance(h uintptr, p nvml.Profile) (instanceHandle, error) {
 	}
 	i.Instance = nvml.Instance{ID: int(b.u32(giInfoID)), Profile: p.Name, ProfID: int(b.u32(giInfoProfile)), Place: placement(b[giInfoPlacement:])}
 	if i.ProfID != p.ID || i.Place.Size == 0 {
-		return i, nvml.Fail(nvml.Garbage, "instance %d was listed for profile %d and is of %d, at %+v", i.ID, p.ID, i.ProfID, i.Place)
+		return i, nvml.Fail(nvml.Garbage, "instance %d was listed for profile %d but has profile %d, placement %+v", i.ID, p.ID, i.ProfID, i.Place)
 	}
 	offered, err := k.computeProfiles(h, p.ID)
 	if err != nil {
@@ -332,7 +332,7 @@ func handles(l *library, name string, list func(handles *byte, count *uint32) ui
 		return nil, err
 	}
 	if n > maxHandles {
-		return nil, nvml.Fail(nvml.Garbage, "%s tells of %d instances", name, n)
+		return nil, nvml.Fail(nvml.Garbage, "%s returned %d instances", name, n)
 	}
 	out := make([]uintptr, n)
 	for i := range out {

@@ -78,7 +78,7 @@ func load(configured string, trust sandbox.Trust) (*library, error) {
 	case errors.As(err, &untrusted):
 		return nil, nvml.Fail(nvml.Untrusted, "%w", err)
 	case errors.Is(err, sandbox.ErrAbsent):
-		return nil, nvml.Fail(nvml.NotFound, "there is no %s: it comes with NVIDIA's driver", name)
+		return nil, nvml.Fail(nvml.NotFound, "%s not found; it is part of the nvidia driver", name)
 	case err != nil:
 		return nil, nvml.Fail(nvml.NotLoaded, "cannot load %s: %w", name, err)
 	}

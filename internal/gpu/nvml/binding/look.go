@@ -90,7 +90,7 @@ func (k looker) complete() error {
 		}
 		at := slices.IndexFunc(k.gpu.Instances, func(i nvml.Instance) bool { return i.ID == d.GPUInstance })
 		if at < 0 {
-			return nvml.Fail(nvml.Garbage, "%s is in instance %d, which is not listed", d.UUID, d.GPUInstance)
+			return nvml.Fail(nvml.Garbage, "%s belongs to instance %d, which is not listed", d.UUID, d.GPUInstance)
 		}
 		listed := slices.ContainsFunc(k.gpu.Instances[at].Compute, func(c nvml.ComputeInstance) bool { return c.ID == d.ComputeInstance })
 		if d.ComputeInstance >= 0 && !listed {
@@ -115,7 +115,7 @@ func (k looker) identity() error {
 	k.note("PCI", err)
 	if err == nil {
 		if at := fmt.Sprintf("%04x:%02x:%02x.0", b.u32(pciDomain), b.u32(pciBus), b.u32(pciDevice)); at != string(k.gpu.Address) {
-			return nvml.Fail(nvml.Garbage, "asked for %s, the library has %s", k.gpu.Address, at)
+			return nvml.Fail(nvml.Garbage, "the library returned the wrong GPU (found %s, want %s)", at, k.gpu.Address)
 		}
 		k.gpu.Device, k.gpu.Subsystem = b.u32(pciDeviceID), b.u32(pciSubsystem)
 	}
@@ -138,7 +138,7 @@ func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint
 	err := k.lib.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
 	out := b.text(0, nameLength)
 	if err == nil && out == "" {
-		err = nvml.Fail(nvml.Garbage, "%s gives no text", name)
+		err = nvml.Fail(nvml.Garbage, "%s returned no text", name)
 	}
 	k.note(name, err)
 	if err != nil {
@@ -154,7 +154,7 @@ func (l *library) virtualized(device uintptr) (string, error) {
 	}
 	names := []string{nvml.Bare, nvml.Passthrough, nvml.VGPUGuest, nvml.VGPUHost, nvml.VSGAHost}
 	if int64(mode) >= int64(len(names)) {
-		return "", nvml.Fail(nvml.Garbage, "%s tells of mode %d", symVirtualization, mode)
+		return "", nvml.Fail(nvml.Garbage, "%s returned mode %d", symVirtualization, mode)
 	}
 	return names[mode], nil
 }
@@ -169,7 +169,7 @@ func (l *library) mode(device uintptr) (*nvml.MIGMode, error) {
 	case err != nil:
 		return nil, err
 	case current > 1 || pending > 1:
-		return nil, nvml.Fail(nvml.Garbage, "%s tells of modes %d and %d", symMIGMode, current, pending)
+		return nil, nvml.Fail(nvml.Garbage, "%s returned modes %d and %d", symMIGMode, current, pending)
 	}
 	return &nvml.MIGMode{Current: current == 1, Pending: pending == 1}, nil
 }
@@ -202,7 +202,7 @@ func (l *library) usage(device uintptr) (*nvml.Usage, error) {
 	}
 	u := &nvml.Usage{MemoryTotal: b.u64(memoryTotal), MemoryUsed: b.u64(memoryUsed)}
 	if u.MemoryUsed > u.MemoryTotal {
-		return nil, nvml.Fail(nvml.Garbage, "%s tells of %d bytes used of %d", symMemory, u.MemoryUsed, u.MemoryTotal)
+		return nil, nvml.Fail(nvml.Garbage, "%s returned %d bytes in use of %d", symMemory, u.MemoryUsed, u.MemoryTotal)
 	}
 	b = newBuffer()
 	// Few drivers report it for MIG devices.
@@ -219,7 +219,7 @@ func (k looker) devices(usage bool) {
 	var most uint32
 	err := k.lib.call(symMaxDevices, func() uint32 { return k.lib.maxDevices(k.device, &most) })
 	if err == nil && most > maxHandles {
-		err = nvml.Fail(nvml.Garbage, "%s tells of %d", symMaxDevices, most)
+		err = nvml.Fail(nvml.Garbage, "%s returned %d", symMaxDevices, most)
 	}
 	if err != nil {
 		k.note("MIG devices", err)
@@ -271,7 +271,7 @@ func (k looker) processes() {
 		b, n := newBuffer(), uint32(most)
 		err := k.lib.call(s.name, func() uint32 { return s.list(k.device, &n, &b[0]) })
 		if err == nil && n > most {
-			err = nvml.Fail(nvml.Garbage, "%s tells of %d processes", s.name, n)
+			err = nvml.Fail(nvml.Garbage, "%s returned %d processes", s.name, n)
 		}
 		if err != nil {
 			if kindOf(err) != nvml.NotSupported {

@@ -51,7 +51,7 @@ func forbidden(reply *nvml.Reply, dev string) {
 	}
 	for _, f := range failures {
 		if f != nil && (f.Kind == nvml.NoSuchGPU || f.Status == nvml.StatusNoPermission && f.Kind == nvml.NoPermission) {
-			f.Kind, f.Text = nvml.NoPermission, f.Text+", and "+nodes[at]+" may not be opened"
+			f.Kind, f.Text = nvml.NoPermission, f.Text+"; no permission to open "+nodes[at]
 		}
 	}
 }
@@ -60,7 +60,7 @@ func forbidden(reply *nvml.Reply, dev string) {
 // nodes.
 func driven(sys string) error {
 	if _, err := os.Stat(filepath.Join(sys, "module/nvidia")); err != nil {
-		return nvml.Fail(nvml.NoDriver, "NVIDIA's driver is not loaded, and the library would load it: %w", err)
+		return nvml.Fail(nvml.NoDriver, "the nvidia driver is not loaded: %w", err)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (l *library) device(a partition.Address) (uintptr, error) {
 		return 0, &nvml.Failure{Kind: nvml.NoSuchGPU, Text: "the driver knows no GPU at " + string(a), Status: statusOf(err)}
 	}
 	if err == nil && device == 0 {
-		err = nvml.Fail(nvml.Garbage, "%s gives no handle for %s", symByBusID, a)
+		err = nvml.Fail(nvml.Garbage, "%s returned no handle for %s", symByBusID, a)
 	}
 	return device, err
 }
