@@ -53,7 +53,7 @@ func TestDevices_AllInPCIOrder(t *testing.T) {
 		{GPU: unused("0000:23:00.0", 8), Model: "MI300X", NUMA: 1,
 			SkipReason: "driver not bound", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
 		{GPU: unused("0000:24:00.0", 8), Model: "MI300X", Driver: "vfio-pci", NUMA: 1,
-			SkipReason: "bound to vfio-pci, not to amdgpu", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
+			SkipReason: "bound to vfio-pci, not amdgpu", Source: map[string]string{"model": gpu.Table, "xcc": gpu.Table}},
 		{GPU: partition.GPU{Address: "0000:c3:00.0", Vendor: 0x1a03, Device: 0x2000}, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
 			SkipReason: "not an AMD GPU", Source: map[string]string{"model": gpu.Sysfs}},
 		{GPU: mi300x("0001:05:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
