@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages wording clean
+.PHONY: help build packages release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -57,7 +57,6 @@ help:
 #:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
 #:   test              all tests; as root
 #:   race              the packages with goroutines, under the race detector
-#:   wording           list words and sentences that the wording check finds, and lower its baseline
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
 #:   bench             dcm's overhead compared with the minimum for the same work
@@ -295,13 +294,9 @@ lint-sh:
 	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
 	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/release.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
-# Words, long sentences and names of durations that internal/testkit/wording finds. Each
-# number in its baseline may only shrink; `make wording` lowers them and lists the places.
+# The words of internal/testkit/wording, long sentences, and names of durations.
 lint-wording:
 	$(GO) test ./internal/testkit/wording
-
-wording:
-	DCM_WORDING_WRITE=1 $(GO) test -count=1 -v -run TestWording ./internal/testkit/wording
 
 # A tool that the distribution lacks is skipped.
 lint-packages: packages

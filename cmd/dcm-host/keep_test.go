@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// PID 1 does what it was asked for though nobody waits any more: without a stop behind it
-// the daemon would be left without its container.
+// PID 1 runs a requested job even if its caller has ended: without a stop after it the
+// daemon would be left without its container.
 func TestAStopWhileItIsBroughtIsFollowedByTheDaemons(t *testing.T) {
 	failed := errors.New("no")
 	for _, s := range []struct {

@@ -27,8 +27,8 @@ import (
 // host is the mount point of the host's root in the container.
 const host = "/host"
 
-// reloading is how long PID 1 may take: it runs every generator.
-const reloading = 2 * time.Minute
+// reloadTimeout is how long PID 1 may take: it runs every generator.
+const reloadTimeout = 2 * time.Minute
 
 func main() {
 	remove := len(os.Args) == 2 && os.Args[1] == "remove"
@@ -87,7 +87,7 @@ func keep(ctx context.Context, start, stop func(context.Context) error) error {
 
 // order calls what with a connection to PID 1, for calls that return immediately.
 func order(ctx context.Context, what func(context.Context, *systemd.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, reloading)
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
 	pid1, err := systemd.Dial(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestWhatIsNotKnownIsAWrongCommandLine(t *testing.T) {
 			t.Errorf("%q: exit status %d, want %d", args, code, exitcode.Usage)
 		}
 		if got := stderr.String(); !strings.HasPrefix(got, "dcm: usage: dcm-service ") || strings.Count(got, "\n") != 1 {
-			t.Errorf("%q: told is %q", args, got)
+			t.Errorf("%q: got %q, want one usage line", args, got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestOnlyWhatIsNewIsTold(t *testing.T) {
 	}
 }
 
-// Under load an answer may come too late, and nothing may change for days behind it.
+// Under load an answer may be late, and no change may follow it for days.
 func TestFollow_RetriesAFailedQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []string{`{"gpus":1}`, "", `{"gpus":2}`, `{"gpus":2}`}
@@ -51,7 +51,7 @@ func TestFollow_RetriesAFailedQuery(t *testing.T) {
 			t.Error(err)
 		}
 		if diff := cmp.Diff([]string{`{"gpus":1}`, `{"gpus":2}`}, told); diff != "" || asked != 3 {
-			t.Errorf("asked %d times, told (-want +got):\n%s", asked, diff)
+			t.Errorf("got %d queries, want 3; accounts sent (-want +got):\n%s", asked, diff)
 		}
 	})
 }

@@ -19,7 +19,7 @@ func amdChecks() []Check {
 		{"drm-minors", Warning, "/proc/sys/kernel/osrelease, PCI devices", "a kernel before 6.12 has fewer DRM minors than the GPUs and other display devices need",
 			"boot kernel 6.12 or later, or keep the driver of the other display device from loading", "drm_drv.c, 071d583e01c8", fewMinors},
 		{"ast", Warning, "/sys/module/ast, PCI devices", "the ast driver takes DRM minors that partitions need",
-			"blacklist ast, if nobody uses the console of the management controller", "AMD, Troubleshooting, number 4", astMinors},
+			"blacklist ast, if the console of the management controller is not used", "AMD, Troubleshooting, number 4", astMinors},
 		{"dmem", Warning, "/sys/fs/cgroup/cgroup.controllers", "the kernel has no dmem controller: memory limits of shared partitions are not enforced",
 			"boot a kernel with CONFIG_CGROUP_DMEM (6.14 or later)", "Documentation/admin-guide/cgroup-v2.rst", noDMEM},
 	}

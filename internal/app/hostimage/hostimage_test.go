@@ -87,7 +87,7 @@ func TestWhatIsThereIsNotTouched(t *testing.T) {
 	}
 	for path, n := range numbers(t, host) {
 		if !os.SameFile(before[path], n) {
-			t.Errorf("%s was made anew", path)
+			t.Errorf("%s: replaced, want it kept", path)
 		}
 	}
 	if got := text(t, mine); got != "mine" {
@@ -130,7 +130,7 @@ func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
 	}
 }
 
-// Who is killed while he copies leaves a part of a program beside those that are whole.
+// A copy that is killed leaves a part of a program in addition to the complete ones.
 func TestWhatALayThatWasKilledHasLeftIsTakenAway(t *testing.T) {
 	host := t.TempDir()
 	c := load(t)

@@ -34,9 +34,9 @@ func TestAwaitIdle_ReturnsAfterTheLastLease(t *testing.T) {
 		ended <- struct{}{}
 		synctest.Wait()
 		began := time.Now()
-		units.Store("") // which nobody tells of
+		units.Store("") // without a signal
 		if err := <-done; err != nil || time.Since(began) > endPollInterval || strings.Join(told, "") != "ab" {
-			t.Errorf("%v after %s, told of %s", err, time.Since(began), told)
+			t.Errorf("got %v after %s, with the reports %s", err, time.Since(began), told)
 		}
 	})
 }

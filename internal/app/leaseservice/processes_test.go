@@ -63,7 +63,7 @@ func TestUnpopulated(t *testing.T) {
 	EndEmptyScopes(t.Context(), p.host, slog.New(slog.DiscardHandler))
 	for unit, want := range map[string]bool{"a.scope": true, "b.scope": false, "c.scope": false, "d.scope": false} {
 		if got := p.unpopulated(unit); got != want {
-			t.Errorf("that nobody is in %s is %t", unit, got)
+			t.Errorf("unpopulated(%s): got %t", unit, got)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestUndo_MovesEveryProcessBackAndKillsNone(t *testing.T) {
 		{name: "the caller, whose unit is gone", in: []int{self}, caller: true, gone: []string{"user@1000.service"}, want: []string{fmt.Sprintf("%d to a scope in user-1000.slice[]", self)}},
 		{name: "another process with its number", others: []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /backup.slice/backup.service"}, in: []int{self}, want: []string{fmt.Sprintf("%d to a scope in backup.slice[{TasksMax 77}]", self)}},
 		{name: "the main process of a service", others: []string{fmt.Sprintf("%d 1 0", self)}, in: []int{self}, main: map[uint32]string{uint32(self): "cron.service"}, want: []string{fmt.Sprintf("%d to a scope in batch.slice[]", self)}},
-		{name: "one of nobody's", others: []string{fmt.Sprintf("%d 1 0", self)}, in: []int{self}, want: []string{fmt.Sprintf("%d to a scope in system.slice[]", self)}},
+		{name: "a process of no unit", others: []string{fmt.Sprintf("%d 1 0", self)}, in: []int{self}, want: []string{fmt.Sprintf("%d to a scope in system.slice[]", self)}},
 		{name: "with children", others: []string{fmt.Sprintf("%d 50 0", self), "50 1 0 /system.slice/backup.service", fmt.Sprintf("900001 %d 0", self)}, in: []int{self, 900001},
 			want: []string{fmt.Sprintf("%d to a scope in system.slice[]", self), "900001 to a scope in system.slice[]"}},
 		{name: "an orphan of the caller's", others: []string{"900001 1 1000"}, in: []int{900001}, want: []string{"900001 to user@1000.service/app.slice/term.scope"}},

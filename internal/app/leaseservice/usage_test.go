@@ -26,6 +26,6 @@ func TestUsage_DuringARun(t *testing.T) {
 	}
 	release()
 	if u := p.usage(t.Context()); u.Why(status.PartUses) == "the GPUs are being partitioned" || u.Why(status.PartHolders) == "" {
-		t.Errorf("behind it: %+v", u)
+		t.Errorf("after the change: %+v", u)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Compare plans the named profile, or the selected one. GPUs that are kept from this
-// process are as the daemon tells.
+// Compare plans the named profile, or the selected one. GPUs that this process may
+// not read are taken from the daemon's status.
 func Compare(ctx context.Context, h *host.Host, daemon gather.DaemonStatus, named ...string) (*config.Config, apply.Difference, string, error) {
 	cfg, err := h.Config()
 	if err != nil {

@@ -85,7 +85,7 @@ func TestWithoutVendorCDI(t *testing.T) {
 				}
 			}
 			if got := (Publisher{Host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.told {
-				t.Errorf("engines are told of %+v", got)
+				t.Errorf("partitions for container engines: got %+v", got)
 			}
 		})
 	}

@@ -132,7 +132,7 @@ func TestAwaitEmptyLeases_EndsEmptyScopes(t *testing.T) {
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
 	if is, err := c.awaitEmptyLeases(ctx, &lingering{c.leasedNodes, make(chan struct{})}); !is || err != nil {
-		t.Errorf("with a lease that nobody is in, partitions are chosen: %t, %v", is, err)
+		t.Errorf("with an empty lease: got %t, %v, want true", is, err)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Whoever is connected to the bus may make these calls, and a configuration may take
+// Every user of the bus may make these calls, and a configuration may take
 // seconds to parse: here it cannot be read at all.
 func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	root := t.TempDir()
@@ -24,7 +24,7 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	h := &host.Host{Root: root}
 	c := control{host: h, node: host.OpenNode(h, nil), config: newEffectiveConfig(h, slog.New(slog.DiscardHandler))}
 	c.config.set(effective)
-	c.config.reading.Lock() // whoever reads it would not return
+	c.config.reading.Lock() // a reader would not return
 	for profile, want := range map[string]string{"cpx": "", config.None: "", "cxp": `"cpx"`} {
 		if err := c.Known(profile); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", profile, err, want)

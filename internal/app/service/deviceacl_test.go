@@ -34,7 +34,7 @@ func TestTheListOfDevicesIsLookedUpAnewWhenADriverHasCome(t *testing.T) {
 		want  int
 	}{
 		{"226 drm\n", nil, 0},
-		{"226 drm\n509 nvidia-caps\n", errors.New("nobody there"), 1},
+		{"226 drm\n509 nvidia-caps\n", errors.New("not running"), 1},
 		{"226 drm\n509 nvidia-caps\n", nil, 2},
 		{"226 drm\n509 nvidia-caps\n", nil, 2},
 		{"226 drm\n", nil, 3},
@@ -49,7 +49,7 @@ func TestTheListOfDevicesIsLookedUpAnewWhenADriverHasCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o.refreshIfChanged(t.Context()); asked != 3 {
-		t.Error("where nothing is told it is asked for")
+		t.Error("an unchanged list causes a refresh")
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// configDebounce is how long the configuration must be unchanged before it is read: editors and
+// configSettleDelay is how long the configuration must be unchanged before it is read: editors and
 // configuration management write in several steps.
-const configDebounce = 200 * time.Millisecond
+const configSettleDelay = 200 * time.Millisecond
 
 // configMaxDelay limits that delay while edits continue. The delay exists because each run
 // restarts the clients, and an incomplete edit is not to be applied.
 const configMaxDelay = 15 * time.Second
 
-// deviceDebounce is configDebounce for devices: a driver sends many events for each GPU.
-const deviceDebounce = 100 * time.Millisecond
+// deviceSettleDelay is configSettleDelay for devices: a driver sends many events for each GPU.
+const deviceSettleDelay = 100 * time.Millisecond
 
 // events are the events that the daemon waits for.
 type events struct {
@@ -38,20 +38,20 @@ type events struct {
 func newEvents(ctx context.Context, h *host.Host, node *gpu.Node, log *slog.Logger) (*events, error) {
 	e := &events{watches: &watch.Set{Poll: true}, hangup: make(chan os.Signal, 1)}
 	var err error
-	e.changed, err = e.watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), configDebounce, configMaxDelay, log)
+	e.changed, err = e.watches.FilesWithin(ctx, config.DefaultPaths(h.Root).Watched(), configSettleDelay, configMaxDelay, log)
 	if err != nil {
 		return nil, err
 	}
 	e.devices, err = e.watches.Devices(ctx, watch.Interest{
 		About: func(u watch.Uevent) bool { return node.RelevantEvent(u.Subsystem, u.Path) },
 		Files: node.ModeFiles,
-	}, deviceDebounce, log)
+	}, deviceSettleDelay, log)
 	if err != nil {
 		return nil, err
 	}
 	// A restart of the bus makes its socket again. A new policy takes effect with its file.
 	dirs := []string{"/run/dbus", "/usr/share/dbus-1/system.d", "/etc/dbus-1/system.d"}
-	if e.busMade, err = e.watches.Files(ctx, dirs, configDebounce, log); err != nil {
+	if e.busMade, err = e.watches.Files(ctx, dirs, configSettleDelay, log); err != nil {
 		log.Warn("cannot watch the bus: a bus that starts later is not noticed", "error", err)
 		e.busMade = nil
 	}

@@ -14,8 +14,8 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// What the watchdog is told, the metrics are told too: a daemon that hangs, or is
-// killed and not started again, is seen by the age of it.
+// Each watchdog notification also renews a metric. Its age shows a daemon that hangs, or
+// that was killed and not started again.
 func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	root := t.TempDir()
 	collector := filepath.Join(root, "collector")
@@ -37,7 +37,7 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	inSync := status.Account{Health: status.Health{InSync: true}}
 	e.write(inSync)
 	if strings.Contains(told(), alive) {
-		t.Error("a sign of life without a watchdog, which nobody renews")
+		t.Error("a sign of life without a watchdog: it would never be renewed")
 	}
 	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e}).Watchdog(); err != nil {
 		t.Fatal(err)
@@ -48,6 +48,6 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	e.alive = time.Unix(1, 0)
 	e.write(inSync)
 	if strings.Contains(told(), alive+"1\n") {
-		t.Error("an old sign of life is told as the present")
+		t.Error("an old sign of life is exported as a new one")
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// A run's report is published when it has not changed for stepDebounce, and at the latest after
+// A run's report is published when it has not changed for stepSettleDelay, and at the latest after
 // stepMaxDelay.
 const (
-	stepDebounce = 100 * time.Millisecond
-	stepMaxDelay = 500 * time.Millisecond
+	stepSettleDelay = 100 * time.Millisecond
+	stepMaxDelay    = 500 * time.Millisecond
 )
 
 // accompany publishes each step during a run. The daemon's loop waits for the end only.
@@ -28,7 +28,7 @@ func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {
 		}
 	case phase == runstate.Applying && p.running == nil:
 		ctx, p.running = context.WithCancel(ctx)
-		changed, err := new(watch.Set).FilesWithin(ctx, []string{p.host.Runtime()}, stepDebounce, stepMaxDelay, p.log)
+		changed, err := new(watch.Set).FilesWithin(ctx, []string{p.host.Runtime()}, stepSettleDelay, stepMaxDelay, p.log)
 		if err != nil {
 			p.log.Warn("cannot publish the steps of the run on the bus", "error", err)
 			return

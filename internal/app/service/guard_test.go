@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// unitOfGuard is a dcm-guard.service whose runs end as told.
+// unitOfGuard is a dcm-guard.service whose runs end as configured.
 type unitOfGuard struct {
 	mu     sync.Mutex
 	due    string
@@ -94,9 +94,9 @@ func TestGuardian_RetriesWhatWasKilled(t *testing.T) {
 			t.Errorf("it ran at %v", got)
 		}
 		if u.clear != 1 || changes == 0 {
-			t.Errorf("failures were cleared %d times, and %d changes were told", u.clear, changes)
+			t.Errorf("failures were cleared %d times, and %d changes were reported", u.clear, changes)
 		}
-		// Somebody else has started it, and that run was killed.
+		// Another program started it, and that run was killed.
 		u.set("the guard's table is out of date", true, 0)
 		u.failed <- struct{}{}
 		synctest.Wait()
@@ -115,7 +115,7 @@ func TestGuardian_AsksNobodyWithoutExclusive(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		go g.run(ctx)
 		synctest.Wait()
-		u.failed <- struct{}{} // nobody listens
+		u.failed <- struct{}{} // the watcher has ended
 		time.Sleep(time.Hour)
 		if got := u.ran(); len(got) != 0 || u.clear != 0 || len(u.failed) != 1 {
 			t.Errorf("it ran at %v, and its failures were cleared %d times", got, u.clear)

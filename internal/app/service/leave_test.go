@@ -6,13 +6,13 @@ import "testing"
 func TestAnEndWaitsForAllThatWatches(t *testing.T) {
 	ended := false
 	first, second := make(chan struct{}, 1), make(chan struct{})
-	first <- struct{}{} // a signal that nobody has taken
+	first <- struct{}{} // a signal that was not received
 	leave(func() {
 		ended = true
 		close(first)
 		go func() { close(second) }()
 	}, first, second)
 	if _, open := <-second; !ended || open {
-		t.Errorf("it was told to end: %v; the last still watches: %v", ended, open)
+		t.Errorf("ended: %v; the last still watches: %v", ended, open)
 	}
 }

@@ -33,8 +33,7 @@ func TestCatchingUpEndsWithTheCall(t *testing.T) {
 	}
 }
 
-// The run is content with the GPUs that there are; the journal has to tell that one is
-// not.
+// The run succeeds with the present GPUs. The journal names the missing one.
 func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 	var told bytes.Buffer
 	m := &statusPublisher{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&told, nil))}
@@ -42,7 +41,7 @@ func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
 	m.remember(a)
 	m.remember(a)
 	if n := strings.Count(told.String(), "0 of 1 GPUs: missing 0000:05:00.0"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, &told)
+		t.Errorf("log entries: got %d, want 1:\n%s", n, &told)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// bootOf makes the tree's kernel tell a boot id.
+// bootOf sets the boot id of the tree's kernel.
 func bootOf(t *testing.T, h *host.Host, id string) {
 	t.Helper()
 	for file, text := range map[string]string{"proc/sys/kernel/random/boot_id": id + "\n", "var/lib/dcm/.keep": ""} {
@@ -65,7 +65,7 @@ func TestARebootThatIsRefusedMayBeAskedForAgain(t *testing.T) {
 		kept   bool
 	}{
 		{fmt.Errorf("%w: inhibited", systemd.ErrNoReboot), false},
-		{errors.New("the connection broke"), true}, // nobody can tell
+		{errors.New("the connection broke"), true}, // the result is unknown
 	} {
 		r := rebooter{h, func(context.Context) error { return tt.answer }, lasting}
 		if err := r.Reboot(t.Context(), p, ""); !errors.Is(err, tt.answer) {

@@ -13,7 +13,7 @@ func woken(log *slog.Logger) gpu.Option {
 	return gpu.Events(func(ctx context.Context, about func(subsystem, path string) bool) <-chan struct{} {
 		events, err := new(watch.Set).Devices(ctx, watch.Interest{
 			About: func(u watch.Uevent) bool { return about(u.Subsystem, u.Path) },
-		}, deviceDebounce, log)
+		}, deviceSettleDelay, log)
 		if err != nil {
 			log.Warn(err.Error())
 		}

@@ -42,8 +42,7 @@ func times(n int, f sim.Fault) sim.Fault { f.Times = n; return f }
 
 func at(a partition.Address, f sim.Fault) sim.Fault { f.GPU = a; return f }
 
-// matrix is the promise: whatever goes wrong, the end is one of these, and it is
-// told.
+// matrix lists each fault with the only permitted result, which is reported.
 func matrix() []trial {
 	return []trial{
 		{"discover", "short read", sim.Fault{Op: sim.OpRead, Short: true, Times: 1}, false, runstate.Refused, false, spx8, "not a mode dcm knows"},

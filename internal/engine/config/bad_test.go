@@ -84,7 +84,7 @@ var bad = []struct{ name, text, want string }{
 	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not what to do with a service that is found using a GPU; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
-	{"everything at once", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
+	{"several errors", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
 		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1, x
 :2: profil = 1: unknown key; did you mean "profile"? accepted: agent, apply, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
 :4: apply.reboot = true: must be a string, not a boolean; accepted: never, once

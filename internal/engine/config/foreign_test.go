@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// What an odd name is a name of is read; nothing that tells of it says more than
-// can be seen.
+// Files with odd names are read, and their names are escaped in each message.
 func TestLoad_EscapesFileNames(t *testing.T) {
 	const odd = "z\xff\x1b[31m\u202e.toml"
 	told := func(files configtest.Files) (*config.Config, string) {
@@ -44,7 +43,7 @@ func TestLoad_EscapesFileNames(t *testing.T) {
 	} {
 		_, got := told(in)
 		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
-			t.Errorf("%s: told as %q", name, got)
+			t.Errorf("%s: message %q is not escaped", name, got)
 		}
 		if want := `z\xff\x1b[31m\u202e.toml`; !strings.Contains(got, want) && name != "kernel's" {
 			t.Errorf("%s: %q does not name the file as %s", name, got, want)

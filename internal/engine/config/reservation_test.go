@@ -120,7 +120,7 @@ func TestReservations_InBrokenFiles(t *testing.T) {
 	for _, tt := range []struct{ name, text, units, lost string }{
 		{"an unknown key", "profil = 1\n" + two, "vllm@a.service ", ""},
 		{"no TOML before", "profile = \n" + two, "vllm@a.service ", ""},
-		{"no TOML behind", two + "[clients\nunits = [\n", "vllm@a.service ", ""},
+		{"no TOML after", two + "[clients\nunits = [\n", "vllm@a.service ", ""},
 		{"a mistake in one", "[[reservation]]\nunit = \"a\"\npartitions = 0\n" + two, "a.service! vllm@a.service ", ""},
 		{"one that is no TOML", "[[reservation]]\nunit = \"a\"\npartitions = \n" + two, "vllm@a.service ", "a"},
 		{"one without a name", "[[reservation]]\npartitions = 1\n", "", "an unknown unit"},

@@ -17,8 +17,8 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// refusals changes a good tree at its dcm.toml or around it, and tells what Load
-// says then.
+// refusals changes a good tree at its dcm.toml or around it, and has the error that Load
+// returns then.
 var refusals = []struct {
 	name   string
 	change func(t *testing.T, file string)
@@ -120,8 +120,7 @@ func TestLoad_UnreadableAsAnotherUser(t *testing.T) {
 	}
 }
 
-// asAnotherUser calls f as somebody who is not root: who root becomes for a while, on a
-// thread that ends with it. The test's directory lets them in.
+// asAnotherUser calls f as another user than root, on a thread that ends with the call. The test's directory lets them in.
 func asAnotherUser[T any](t *testing.T, f func() T) T {
 	t.Helper()
 	const nobody = 65534

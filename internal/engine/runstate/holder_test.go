@@ -9,7 +9,7 @@ func TestALeaseIsToldOfWithItsUser(t *testing.T) {
 	lease := Holder{PID: 7, Command: "python", Unit: "dcm-lease-1000-4f1c09aa.scope", Lessee: "ada"}
 	err := InUse([]Holder{lease})
 	if want := "python (pid 7, dcm-lease-1000-4f1c09aa.scope, a lease of ada) may open partitions"; !strings.Contains(err.Text, want) || !strings.Contains(err.Hint, "dcm release") {
-		t.Errorf("told is %q, %q", err.Text, err.Hint)
+		t.Errorf("error: got %q, hint %q", err.Text, err.Hint)
 	}
 	if err := InUse([]Holder{lease, {PID: 8, Command: "x", Devices: []string{"/dev/kfd"}}}); strings.Contains(err.Hint, "dcm release") {
 		t.Errorf("with others the hint is %q", err.Hint)

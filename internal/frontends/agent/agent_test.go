@@ -20,7 +20,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// fake is a host that answers what it is told to.
+// fake is a host with configured answers.
 type fake struct {
 	err  error
 	asks []string
@@ -52,7 +52,7 @@ func (f *fake) UseFor(_ context.Context, from varlink.Peer, text, profile string
 	return Outcome{Result: "applied", Summary: "done"}, f.err
 }
 
-// client is that of a server with the host behind it.
+// client returns a client of a server of the host.
 func client(t *testing.T, h Host) *varlinktest.Client {
 	t.Helper()
 	return limited(t, h, admission.New(admission.Limits{Calls: 100, AllCalls: 100}))
@@ -136,7 +136,7 @@ func TestCallsReachTheHost(t *testing.T) {
 		t.Error(err)
 	}
 	if want := []string{`{"account":{"version":1}}`, `{"account":{"version":1,"more":2}}`, ""}; !slices.Equal(all, want) {
-		t.Errorf("told %q, want %q", all, want)
+		t.Errorf("accounts: got %q, want %q", all, want)
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// patience is what any one wait may take; it is only used up by a test that fails.
-const patience = 20 * time.Second
+// eventTimeout is what any one wait may take; it is only used up by a test that fails.
+const eventTimeout = 20 * time.Second
 
 // broker is a message bus of the test's own, at an address that stays when it is
 // started again.
@@ -90,7 +90,7 @@ func (b *broker) connect() *dbus.Conn {
 	return conn
 }
 
-// owned waits until somebody has dcm's name.
+// owned waits until dcm's name has an owner.
 func (b *broker) owned() {
 	b.Helper()
 	conn := b.connect()
@@ -99,7 +99,7 @@ func (b *broker) owned() {
 	if err := conn.AddMatchSignal(dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, Name)); err != nil {
 		b.Fatal(err)
 	}
-	deadline := testdeadline.After(patience)
+	deadline := testdeadline.After(eventTimeout)
 	for {
 		var owned bool
 		if err := conn.BusObject().Call(busName+".NameHasOwner", 0, Name).Store(&owned); err != nil {
@@ -111,7 +111,7 @@ func (b *broker) owned() {
 		select {
 		case <-changes:
 		case <-deadline:
-			b.Fatal("nobody took the name")
+			b.Fatal("the name has no owner")
 		}
 	}
 }
@@ -122,7 +122,7 @@ type desk struct {
 	called []string
 	state  string
 	err    error
-	wait   chan struct{} // a call of Plan waits for it to be closed; one of Acquire tells that it is there, and that its caller has gone
+	wait   chan struct{} // a call of Plan waits for it to be closed; one of Acquire sends when it begins, and when its caller has gone
 }
 
 func (d *desk) note(what string) (string, error) {
@@ -240,7 +240,7 @@ type authority struct {
 	called  []string
 }
 
-// signals tells what it was asked.
+// signals returns the recorded requests.
 func (a *authority) signals() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -136,7 +136,7 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := c.Acquire(t.Context(), Request{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
-		t.Errorf("it is told %v", err)
+		t.Errorf("one call too many: got %v", err)
 	}
 	close(d.wait)
 	for range maxUserCalls {
@@ -145,7 +145,7 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 }
 
 // As many users as fill all the places, each with as many calls as one may have: root is
-// served at once, and all others when the first of them leaves.
+// served immediately, and all others when the first of them leaves.
 func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}

@@ -71,23 +71,23 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	}()
 	select {
 	case <-d.wait:
-	case <-testdeadline.After(patience):
+	case <-testdeadline.After(eventTimeout):
 		t.Fatal("it never stood in the line")
 	}
 	select {
 	case p := <-told:
 		if want := (QueuePosition{2, 3, "0 are free"}); p != want {
-			t.Errorf("told is %+v, want %+v", p, want)
+			t.Errorf("position: got %+v, want %+v", p, want)
 		}
-	case <-testdeadline.After(patience):
-		t.Error("it is not told its position")
+	case <-testdeadline.After(eventTimeout):
+		t.Error("no position was reported")
 	}
 	cancel()
 	<-answered
 	c.Close()
 	select {
 	case <-d.wait:
-	case <-testdeadline.After(patience):
+	case <-testdeadline.After(eventTimeout):
 		t.Error("it still stands in it")
 	}
 }
@@ -122,7 +122,7 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 	await := func(event <-chan struct{}) {
 		select {
 		case <-event:
-		case <-testdeadline.After(patience):
+		case <-testdeadline.After(eventTimeout):
 			t.Fatal("a request neither waits nor ends")
 		}
 	}
@@ -155,7 +155,7 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 			default:
 				continue
 			}
-		case <-testdeadline.After(patience):
+		case <-testdeadline.After(eventTimeout):
 			t.Fatal("the monitor does not hear the end")
 		}
 		break
@@ -187,13 +187,13 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 	}()
 	select {
 	case <-d.wait:
-	case <-testdeadline.After(patience):
+	case <-testdeadline.After(eventTimeout):
 		t.Fatal("it never stood in the line")
 	}
 	end()
 	<-ended
 	if err := <-answered; !errors.Is(err, ErrGone) {
-		t.Errorf("who waits is told %v", err)
+		t.Errorf("answer to the waiting call: got %v, want ErrGone", err)
 	}
 	back := make(chan error, 1)
 	go func() { back <- c.AwaitName(t.Context()) }()
@@ -231,8 +231,8 @@ func (h hall) Acquire(ctx context.Context, _ Caller, _ Request) (Lease, error) {
 	return Lease{}, ctx.Err()
 }
 
-// They come all at once, as behind a daemon that was started anew, or one by one where
-// polkit is asked about each.
+// The calls arrive concurrently, as after a restart of the daemon, or one by one if polkit
+// authorises each.
 func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 	for name, groups := range map[string][]uint32{"a member": {desksGroup}, "whom polkit lets": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -253,9 +253,9 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 					select {
 					case <-h.age:
 					case call := <-answers:
-						t.Fatalf("one in line is told: %v", call.Err)
-					case <-testdeadline.After(patience):
-						t.Fatal("somebody never stood in line")
+						t.Fatalf("a waiting call was answered: %v", call.Err)
+					case <-testdeadline.After(eventTimeout):
+						t.Fatal("a call never reached the wait queue")
 					}
 				}
 			}

@@ -56,7 +56,7 @@ func hasDisconnected(s *dbus.Signal, sender string) bool {
 
 // connectionAge orders callers by the age of their connections, from the number in the
 // unique name (":1.57"), which the bus increments and never reuses. It is 0 for a connection
-// that is younger than dcm's own: it cannot have waited in the previous daemon's queue.
+// that is younger than dcm's own: it did not wait in the previous daemon's queue.
 func connectionAge(sender string, own []string) uint64 {
 	if len(own) == 0 {
 		return 0

@@ -112,7 +112,7 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 }
 
 // A node of eight GPUs in CPX has 72 objects. A start that finds nothing to do would
-// signal each of them, at a moment when nobody can know of any.
+// signal each of them, before any caller can know of them.
 func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		b := startBus(t)
@@ -138,7 +138,7 @@ func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 		}
 		want = append(want, "PropertiesChanged Manager1: State; ")
 		if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {
-			t.Errorf("signals, where somebody has asked: %t (-want +got):\n%s", asked, diff)
+			t.Errorf("signals, after a query: %t (-want +got):\n%s", asked, diff)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func hear(t *testing.T, signals <-chan *dbus.Signal, count int) (got []string) {
 			if strings.HasPrefix(string(signal.Path), string(Path)) { // and not the bus's own
 				got = append(got, spell(signal))
 			}
-		case <-testdeadline.After(patience):
+		case <-testdeadline.After(eventTimeout):
 			t.Fatalf("signals only %q", got)
 		}
 	}

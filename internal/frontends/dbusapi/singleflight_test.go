@@ -39,10 +39,10 @@ func TestAFloodSharesLooks(t *testing.T) {
 			synctest.Wait()
 		}
 		ask(1, 1000)
-		ask(200, 1000) // the first does not tell of what has become so since
+		ask(200, 1000) // the first result is older than these calls
 		ask(200, 1001)
 		if began != 1 {
-			t.Errorf("%d looks at once", began)
+			t.Errorf("concurrent scans: got %d, want 1", began)
 		}
 		ask(1, 0)
 		if began != 2 {
@@ -51,7 +51,7 @@ func TestAFloodSharesLooks(t *testing.T) {
 		close(end)
 		all.Wait()
 		if began != 3 || told["1"] != 1 || told["2"] != 1 || told["3"] != 400 {
-			t.Errorf("%d looks, told %v times", began, told)
+			t.Errorf("got %d scans, and answers by call %v", began, told)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 	})
 }
 
-// What is told in the end of a wait is not that of what was waited for.
+// The error at the end of a wait is not the one of the awaited call.
 func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 	for want, err := range map[string]error{
 		errorLimit:  context.DeadlineExceeded,
@@ -93,7 +93,7 @@ func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 	} {
 		var remote *dbus.Error
 		if got := toBusError(err); !errors.As(got, &remote) || remote.Name != want {
-			t.Errorf("%v is told as %v", err, got)
+			t.Errorf("error on the bus for %v: got %v", err, got)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 		defer cancel()
 		var remote *dbus.Error
 		if _, err := turns.take(limit, 2); !errors.As(toBusError(err), &remote) || remote.Name != errorLimit {
-			t.Errorf("of a turn that never came is told %v", toBusError(err))
+			t.Errorf("error of a turn that never came: got %v", toBusError(err))
 		}
 	})
 }

@@ -33,7 +33,7 @@ func (b *broker) result(done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-testdeadline.After(patience):
+	case <-testdeadline.After(eventTimeout):
 		b.Fatal("the call does not return")
 	}
 	panic("unreachable")

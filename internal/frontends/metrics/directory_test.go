@@ -68,7 +68,7 @@ func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 	}
 }
 
-// Whoever owns a parent of the collector's directory can put a link in its place.
+// The owner of a parent of the collector's directory can replace it by a link.
 func TestWrite_DoesNotFollowLinks(t *testing.T) {
 	for _, swapped := range []string{"node-exporter", "its parent"} {
 		t.Run(swapped, func(t *testing.T) {

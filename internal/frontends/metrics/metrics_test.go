@@ -139,7 +139,7 @@ func TestRender_Promtool(t *testing.T) {
 	}
 }
 
-// What nobody can see blocks as much as what can be seen.
+// A holder that is not visible blocks like a visible one.
 func TestRender_UnseenHolder(t *testing.T) {
 	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {

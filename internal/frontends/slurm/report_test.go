@@ -38,11 +38,11 @@ func TestHas_IgnoresOtherFeatures(t *testing.T) {
 	}
 }
 
-// slurmctld answers for one node, and writes down what it is told.
+// slurmctld answers for one node and records the calls.
 type slurmctld struct {
 	active, reason string
-	late           int // looks until the node has the reason
-	invalid        int // looks, once it is told, until it has registered anew
+	late           int // queries until the node has the reason
+	invalid        int // queries until it has registered again, counted from the report
 	broken         error
 	told           []string
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play shows three partitions, whose first look is told apart from the next.
+// play shows three partitions; each sample has its number.
 func play(how string) int {
 	n := 0
 	look := func(context.Context) (status.Usage, error) {
@@ -56,7 +56,7 @@ func play(how string) int {
 type pty struct {
 	t     *testing.T
 	front *os.File
-	back  *os.File // is kept open, so that the terminal is still there behind the program
+	back  *os.File // stays open, so that the terminal outlives the program
 	cmd   *exec.Cmd
 	ended chan error
 
@@ -143,14 +143,14 @@ func (p *pty) text() string {
 	return p.told.String()
 }
 
-// forget has what was told until now not be looked at again.
+// forget drops the output so far.
 func (p *pty) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.told.Reset()
 }
 
-// sees waits until that was told.
+// sees waits until the output contains this text.
 func (p *pty) sees(what string) {
 	p.t.Helper()
 	late := testdeadline.After(20 * time.Second)
@@ -158,7 +158,7 @@ func (p *pty) sees(what string) {
 		select {
 		case <-p.changed:
 		case <-late:
-			p.t.Fatalf("%q is not shown; told was %q", what, p.text())
+			p.t.Fatalf("%q is not shown; the output is %q", what, p.text())
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (p *pty) quits(was unix.Termios) error {
 		}
 		return err
 	case <-testdeadline.After(20 * time.Second):
-		p.t.Fatalf("it does not end; told was %q", p.text())
+		p.t.Fatalf("it does not end; the output is %q", p.text())
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func TestLive_RestoresTerminal(t *testing.T) {
 			p.sees(enter)
 			p.sees("look-1 ")
 			if now := p.mode(); test.how == "plain" && now.Lflag&(unix.ICANON|unix.ECHO) != 0 {
-				t.Error("keys are not told one by one")
+				t.Error("the terminal does not deliver single keys")
 			}
 			test.end(p)
 			if err := p.quits(was); (err != nil) != test.fails {
@@ -237,7 +237,7 @@ func TestLive_KeysAndResizes(t *testing.T) {
 		p.types(step.keys)
 		p.sees(step.want)
 	}
-	// Stopped, and the terminal used by somebody else.
+	// Stopped while another program uses the terminal.
 	raw := p.mode()
 	p.forget()
 	if err := unix.IoctlSetTermios(int(p.front.Fd()), unix.TCSETS, &was); err != nil {
@@ -248,7 +248,7 @@ func TestLive_KeysAndResizes(t *testing.T) {
 	}
 	p.sees(enter)
 	if now := p.mode(); now != raw {
-		t.Errorf("behind a stop the terminal is %+v, was %+v", now, raw)
+		t.Errorf("terminal after a stop: got %+v, want %+v", now, raw)
 	}
 	p.size(200, 50)
 	p.sees("dcm-lease-1000-4f1c09aa.scope")

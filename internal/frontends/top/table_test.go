@@ -15,7 +15,7 @@ import (
 
 func known[T any](v T) *T { return &v }
 
-// three partitions: one used, one kept for somebody, one of which nothing is known.
+// three partitions: one used, one that is reserved, one of which nothing is known.
 func three() status.Usage {
 	return status.Usage{Taken: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Parts: []status.PartUse{
 		{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Mode: "CPX/NPS4", NUMA: 0, Memory: 24 << 30, Used: known(uint64(0)), Busy: known(0.0), Holders: []string{"reservation vllm"}},

@@ -44,7 +44,7 @@ func Holder(h *host.Host) string {
 	if note, err := runstate.WaitingIn(h.Runtime()).Read(); err == nil && note != nil {
 		return note.Asked.String()
 	}
-	return "somebody"
+	return "another process"
 }
 
 // Notes returns a text for the status while a process waits.

@@ -26,7 +26,7 @@ func TestStart_OneDrainOnly(t *testing.T) {
 	}
 	got := strings.Join(Notes(h), "; ")
 	if !strings.HasPrefix(got, `dcm apply --when-\x1bidle, by `) || !strings.Contains(got, "waits for the end of all leases (dcm-lease-0-4f1c09aa.scope), and no new ones are given") {
-		t.Errorf("told is %s", got)
+		t.Errorf("notes: got %s", got)
 	}
 	release()
 	if who := Holder(h); who != "" {

@@ -114,8 +114,8 @@ func (a *Allocator) Queue() []Queued { return a.queue.entries() }
 // Remove removes the request of a process from the queue: for root any, for a user the user's own.
 func (a *Allocator) Remove(uid uint32, pid int) error { return a.queue.remove(uid, pid) }
 
-// keepAge is the age up to which a lease with a time limit counts as a new one.
-const keepAge = time.Minute
+// keepWindow is the age up to which a lease with a time limit counts as a new one.
+const keepWindow = time.Minute
 
 // keep returns the lease that the caller is alone in if it is the requested one. If the daemon
 // ended after the move and before the answer, the caller gets its lease with the next call. It
@@ -128,7 +128,7 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	}
 	terms, err := a.host.Scopes.Terms(ctx, []string{at.unit})
 	term, known := terms[at.unit]
-	if err != nil || !known || term.Limit != r.Time || r.Time > 0 && time.Since(term.Began) > keepAge {
+	if err != nil || !known || term.Limit != r.Time || r.Time > 0 && time.Since(term.Began) > keepWindow {
 		return Lease{}, false
 	}
 	snapshot, err := a.host.Partitions.Snapshot(ctx)

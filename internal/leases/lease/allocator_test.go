@@ -37,10 +37,10 @@ type host struct {
 	unlocked *sync.Cond
 	guarded  []string
 	reached  []string
-	alone    map[int]string // process → the lease that it is in and nobody else
+	alone    map[int]string // process → the lease that it is alone in
 	inside   map[int]string // process → the lease that it is in with others
 	terms    map[string]Term
-	others   bool // there is somebody in it by now
+	others   bool // another process is in it by now
 	calls    int  // of Facts and Active
 }
 
@@ -296,11 +296,11 @@ func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	k.Limit(Limits{PerUser: 8})
 	first := acquire(t, k, alice, ask(8))
 	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil {
-		t.Error("one of none was given to somebody who is not alone in his lease")
+		t.Error("a caller that is not alone in its lease got a partition of none")
 	}
 	h.alone = map[int]string{1: first.Unit}
 	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1}, ask(8)); err == nil {
-		t.Error("somebody else's lease was exchanged")
+		t.Error("the lease of another user was exchanged")
 	}
 	if c, err := k.Consider(t.Context(), alice, ask(8)); err != nil || len(c.Partitions) != 8 {
 		t.Errorf("would be given: %+v, %v", c, err)
@@ -312,7 +312,7 @@ func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
 	// Who comes into it meanwhile stays, and nothing is given twice.
 	h.alone, h.others = map[int]string{1: second.Unit}, true
 	if _, err := k.Acquire(t.Context(), alice, ask(4)); err == nil || !strings.Contains(err.Error(), second.Unit) {
-		t.Errorf("with somebody else in it by then: %v", err)
+		t.Errorf("with another process in it by then: %v", err)
 	}
 	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
 		t.Errorf("left is %+v", h.tenants)
@@ -331,7 +331,7 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 		{"a unit has it", func(h *host) {
 			h.tenants = []UnitDevices{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
 		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
-		{"somebody has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
+		{"a process has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
 		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
 		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
 		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
@@ -433,7 +433,7 @@ func TestShares(t *testing.T) {
 		t.Error("what is shared was given to one alone")
 	}
 	if got, want := first.Notes[0], "capped at 48 GiB of 0000:05:00.0"; got != want {
-		t.Errorf("told is %q, want %q", got, want)
+		t.Errorf("note: got %q, want %q", got, want)
 	}
 }
 
@@ -620,7 +620,7 @@ func TestSharesByNumber(t *testing.T) {
 		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: unitname.SharedLease, Of: of}
 	}
 	if _, err := k.Acquire(t.Context(), alice, one(2)); err == nil || !strings.Contains(err.Error(), "shares = 1 in [leases]") {
-		t.Errorf("where nobody may share: %v", err)
+		t.Errorf("sharing not allowed: %v", err)
 	}
 	k.Limit(Limits{Shares: 3})
 	for _, of := range []int{1, 4, 65} {

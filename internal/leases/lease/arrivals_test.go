@@ -26,8 +26,8 @@ func (a *arrival) alike(b *arrival) bool {
 	return a.n == b.n && a.time == b.time && (a.uid == 0) == (b.uid == 0)
 }
 
-// longestHold returns when the last process with a lease ends.
-const longestHold = 2 * time.Hour
+// longestHoldLimit returns when the last process with a lease ends.
+const longestHoldLimit = 2 * time.Hour
 
 // TestRandomArrivals has requests of all sizes come faster than they can be met. No
 // partition has two leases, equal requests start in the order in which they came, and none
@@ -64,7 +64,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	var all []*arrival
 	var wg sync.WaitGroup
 	for pid := 10; pid < 90; pid++ {
-		a := &arrival{n: 1 + r.IntN(3), hold: time.Duration(1 + r.Int64N(int64(longestHold))), uid: 1000 + uint32(r.IntN(3)), came: time.Now()}
+		a := &arrival{n: 1 + r.IntN(3), hold: time.Duration(1 + r.Int64N(int64(longestHoldLimit))), uid: 1000 + uint32(r.IntN(3)), came: time.Now()}
 		if r.IntN(10) == 0 {
 			a.n = 8
 		}
@@ -72,7 +72,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 			a.uid = 0
 		}
 		if r.IntN(3) > 0 { // of a few, so that some are alike
-			a.time = []time.Duration{5 * time.Minute, OvertakeLimit, time.Hour, longestHold}[r.IntN(4)]
+			a.time = []time.Duration{5 * time.Minute, OvertakeLimit, time.Hour, longestHoldLimit}[r.IntN(4)]
 			a.hold = min(a.hold, a.time)
 		}
 		all = append(all, a)
@@ -102,7 +102,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 		c.firsts(all)
 		time.Sleep(time.Duration(r.Int64N(int64(8 * time.Minute))))
 	}
-	for end := time.Now().Add(80 * 2 * longestHold); len(c.keeper.Queue()) > 0; {
+	for end := time.Now().Add(80 * 2 * longestHoldLimit); len(c.keeper.Queue()) > 0; {
 		if time.Now().After(end) {
 			t.Fatalf("no end is in sight for %+v; there are %+v", c.keeper.Queue(), c.host.leases())
 		}
@@ -113,7 +113,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	wg.Wait()
 	overtaken := 0
 	for i, a := range started {
-		most := longestHold + OvertakeLimit + 2*time.Minute
+		most := longestHoldLimit + OvertakeLimit + 2*time.Minute
 		for _, b := range started {
 			// Root's requests come before all others. Others may start if they end before the limit of
 			// root's lease, also if its process ends earlier.

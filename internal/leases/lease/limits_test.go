@@ -60,7 +60,7 @@ func TestProcessorsAreThoseInForce(t *testing.T) {
 			"a.slice/cpuset.cpus": "0-1", "a.slice/cpuset.cpus.effective": "0-1", "a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-1"}, "0-1"},
 		"one is not there":        {map[string]string{"a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-5,7"}, "0-5,7"},
 		"of the slice alone":      {map[string]string{"a.slice/cpuset.cpus": "2", "a.slice/cpuset.cpus.effective": "2"}, "2"},
-		"nobody has said any":     {map[string]string{"a.slice/cpuset.cpus": "", "a.slice/cpuset.cpus.effective": "0-7"}, ""},
+		"not set anywhere":        {map[string]string{"a.slice/cpuset.cpus": "", "a.slice/cpuset.cpus.effective": "0-7"}, ""},
 		"the kernel does not say": {map[string]string{"a.slice/cpuset.cpus": "3"}, "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -92,12 +92,12 @@ func TestWhatACgroupIsCalledIsEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ReadBounds(root, "/user.slice/"+name); err == nil || sanitize.Text(err.Error()) != err.Error() {
-		t.Errorf("told is %q", err)
+		t.Errorf("error: got %q, want it escaped", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "memory.max")); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := ReadBounds(root, "/user.slice/"+name); err != nil || len(b.Others) != 1 || sanitize.Text(b.Others[0]) != b.Others[0] {
-		t.Errorf("in force are %q, %v", b.Others, err)
+		t.Errorf("limits of others: got %q, %v", b.Others, err)
 	}
 }

@@ -47,7 +47,7 @@ func (p *policy) get() Limits {
 }
 
 // complete replaces the zero values of a request by the configured ones, and returns an error if
-// the configuration does not allow the request. note tells the caller which time limit it gets.
+// the configuration does not allow the request. note is for the caller: the time limit of its lease.
 func (p *policy) complete(c Caller, r *Request) (note string, err error) {
 	if err := p.limitShares(r); err != nil {
 		return "", err

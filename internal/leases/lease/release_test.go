@@ -46,7 +46,7 @@ func TestRelease_ComparesTheOwnerBeforeAnyWork(t *testing.T) {
 
 func TestWhatWouldBeGivenIsNot(t *testing.T) {
 	h := newHost()
-	h.changing = true // to be told what there is does not wait
+	h.changing = true // a query of the free partitions does not wait
 	c, err := newAllocator(h).Consider(t.Context(), alice, ask(2))
 	if err != nil || len(c.Partitions) != 2 || len(h.tenants) > 0 {
 		t.Errorf("%+v, %v; given is %+v", c, err, h.tenants)

@@ -257,7 +257,7 @@ func (w *world) wrong() {
 func (w *world) stray() {
 	if len(w.open) > 0 {
 		w.open = nil
-		w.Stop(w.t.Context(), "") // somebody is told to look again
+		w.Stop(w.t.Context(), "") // the next waiter is asked to look again
 		return
 	}
 	p := w.parts[w.rand.IntN(len(w.parts))]

@@ -296,7 +296,7 @@ func TestMoved_ReportsThePosition(t *testing.T) {
 		synctest.Wait()
 		want := "2 of 2: 8 partitions asked for, but 0 of 8 are free\n1 of 1: 8 partitions asked for, but 0 of 8 are free"
 		if got := strings.Join(told, "\n"); got != want {
-			t.Errorf("told is\n%s\nwant\n%s", got, want)
+			t.Errorf("positions: got\n%s\nwant\n%s", got, want)
 		}
 	})
 }

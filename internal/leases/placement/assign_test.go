@@ -25,16 +25,16 @@ func TestAssign(t *testing.T) {
 		want        map[string]string
 		err         string
 	}{
-		{"the largest first, the rest beside it", "", []Reservation{
+		{"the largest first, then the rest", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 1}}, {Name: "b", Want: Want{Partitions: 3}},
 		}, map[string]string{"a": "05:00.0-3", "b": "05:00.0-0 05:00.0-1 05:00.0-2"}, ""},
 		{"what need not move stays", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 2}}, {Name: "b", Want: Want{Partitions: 1}, Now: []string{"0000:05:00.0-1"}},
 		}, map[string]string{"a": "05:00.0-0 05:00.0-2", "b": "05:00.0-1"}, ""},
-		{"what is gone is chosen anew", "", []Reservation{
+		{"a missing partition is replaced", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 1}, Now: []string{"0000:05:00.0-7"}},
 		}, map[string]string{"a": "05:00.0-0"}, ""},
-		{"another number is chosen anew", "", []Reservation{
+		{"another number is chosen again", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 2}, Now: []string{"0000:25:00.0-3"}},
 		}, map[string]string{"a": "05:00.0-0 05:00.0-1"}, ""},
 		{"who can go nowhere else comes first", "", []Reservation{

@@ -72,7 +72,7 @@ func TestChoose(t *testing.T) {
 		{"spread goes over the GPUs", "0:0-0", Want{Partitions: 3, Place: Spread}, "25:00.0-0 45:00.0-0 85:00.0-0", "1 of 0000:25:00.0, 1 of 0000:45:00.0 and 1 of 0000:85:00.0, 2 NUMA nodes; leaves 21"},
 		{"spread over all", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56"},
 		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5"},
-		{"a whole GPU is one that nobody has a part of", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs"},
+		{"a whole GPU has no held partition", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs"},
 		{"none", "", Want{}, "", "nothing is asked for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 )
 
 // tree is a node of it. The cost of a pair of partitions is that of the lowest
-// node which has both below it, as [Cost] tells.
+// node that has both below it; see [Cost].
 type tree struct {
 	level    level
 	key      any

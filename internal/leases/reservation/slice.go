@@ -78,7 +78,7 @@ func Elsewhere(h *host.Host, observers []string) []string {
 	var out []string
 	for _, unit := range observers {
 		if s := ownSlice(h, unit, true); s.Value != "" && !s.Inside(unitname.Slice) && s.Value != unitname.ObserverSlice {
-			out = append(out, fmt.Sprintf("%s, one of observers in [guard], has %s, and partitions that are reserved exclusively are seen in %s alone: take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice)", unit, s, unitname.ObserverSlice, unitname.Slice))
+			out = append(out, fmt.Sprintf("%s: the observer cannot open exclusive partitions in its slice (found %s, want %s or a slice below %s). hint: remove Slice=, or set Slice=dcm-NAME.slice", unit, s, unitname.ObserverSlice, unitname.Slice))
 		}
 	}
 	return out

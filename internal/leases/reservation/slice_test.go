@@ -39,7 +39,7 @@ func TestMisplaced(t *testing.T) {
 	}
 }
 
-// An observer is left where its unit wants it, and it is told what it does not see there.
+// An observer stays in the slice of its unit, and a note names what it cannot open there.
 func TestElsewhere(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
@@ -54,9 +54,9 @@ func TestElsewhere(t *testing.T) {
 		t.Errorf("the configuration has become %s", got)
 	}
 	got := Elsewhere(h, cfg.Observers)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "a.service, one of observers in [guard], has Slice=ml.slice (/etc/systemd/system/a.service:2), and ") ||
-		!strings.Contains(got[0], "(Slice=dcm-NAME.slice)") || !strings.HasPrefix(got[1], "d.service, ") {
-		t.Errorf("told is %q", got)
+	if len(got) != 2 || !strings.HasPrefix(got[0], "a.service: the observer cannot open exclusive partitions in its slice (found Slice=ml.slice (/etc/systemd/system/a.service:2), want ") ||
+		!strings.Contains(got[0], "Slice=dcm-NAME.slice") || !strings.HasPrefix(got[1], "d.service: ") {
+		t.Errorf("notes: got %q", got)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // durationSuffix ends the name of a constant that is a time.
 var durationSuffix = regexp.MustCompile(`(?i)(Timeout|Interval|Delay|Limit|TTL|Window|Deadline)s?$`)
 
+// notSentence matches the options of a usage line and the rows of a table.
+var notSentence = regexp.MustCompile(`\[[^\]]*\]|(?m)^.*\S {2,}\S.*$`)
+
 // checkGo checks the comments, the string literals and the names of durations of a Go file.
 // The length of sentences is checked in literals of code that is not a test.
 func checkGo(file string, source []byte) ([]finding, error) {
@@ -21,7 +24,7 @@ func checkGo(file string, source []byte) ([]finding, error) {
 		return nil, err
 	}
 	line := func(p token.Pos) int { return files.Position(p).Line }
-	isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/testkit/")
+	isTest := strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/testkit/") || strings.Contains(file, "test/")
 
 	var found []finding
 	for _, group := range tree.Comments {
@@ -43,7 +46,7 @@ func checkGo(file string, source []byte) ([]finding, error) {
 			found = append(found, checkWords(file, line(n.Pos()), text)...)
 			if !isTest {
 				for _, paragraph := range strings.Split(text, "\n\n") {
-					found = append(found, checkSentences(file, line(n.Pos()), paragraph)...)
+					found = append(found, checkSentences(file, line(n.Pos()), notSentence.ReplaceAllString(paragraph, ""))...)
 				}
 			}
 			return false

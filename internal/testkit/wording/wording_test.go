@@ -3,11 +3,9 @@ package wording
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,32 +14,16 @@ import (
 // root is the repository's directory.
 const root = "../../.."
 
-// write is the environment variable that makes TestWording lower the baseline.
-const write = "DCM_WORDING_WRITE"
-
-// TestWording compares the number of findings of each rule with the baseline, which may
-// only shrink. `make wording` lowers it and lists what is left.
+// TestWording checks every text of the repository.
 func TestWording(t *testing.T) {
-	found := make(map[string][]finding)
 	for _, file := range repositoryFiles(t) {
 		for _, f := range check(t, file) {
-			found[f.rule] = append(found[f.rule], f)
-		}
-	}
-	baseline := readBaseline(t)
-	for _, rule := range slices.Sorted(maps.Keys(found)) {
-		limit, places := baseline[rule], found[rule]
-		if len(places) > limit && os.Getenv(write) == "" {
-			t.Errorf("%s: found %d times, want at most %d: write %q instead", rule, len(places), limit, words[rule])
-		}
-		for _, place := range places {
-			if len(places) > limit || os.Getenv(write) != "" {
-				t.Log(place)
+			if instead := words[f.rule]; instead != "" {
+				t.Errorf("%s; write: %s", f, instead)
+			} else {
+				t.Error(f)
 			}
 		}
-	}
-	if os.Getenv(write) != "" {
-		writeBaseline(t, baseline, found)
 	}
 }
 
@@ -90,42 +72,6 @@ func check(t *testing.T, file string) []finding {
 		return checkManual(file, string(text))
 	}
 	return checkWords(file, 1, string(text))
-}
-
-// A line of the baseline is a number and a rule.
-func readBaseline(t *testing.T) map[string]int {
-	t.Helper()
-	text, err := os.ReadFile("baseline.txt")
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-	baseline := make(map[string]int)
-	for line := range strings.Lines(string(text)) {
-		number, rule, _ := strings.Cut(strings.TrimSpace(line), " ")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			t.Fatalf("baseline.txt: %v", err)
-		}
-		baseline[rule] = n
-	}
-	return baseline
-}
-
-// writeBaseline writes the numbers found. It refuses to raise one that is there.
-func writeBaseline(t *testing.T, before map[string]int, found map[string][]finding) {
-	t.Helper()
-	var out strings.Builder
-	for _, rule := range slices.Sorted(maps.Keys(found)) {
-		n := len(found[rule])
-		if len(before) > 0 && n > before[rule] {
-			t.Errorf("%s: found %d times, want at most %d", rule, n, before[rule])
-			n = before[rule]
-		}
-		fmt.Fprintf(&out, "%d %s\n", n, rule)
-	}
-	if err := os.WriteFile("baseline.txt", []byte(out.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestCheckWords(t *testing.T) {

@@ -155,7 +155,7 @@ f:4: gpu-config-profiles.a.profiles.computePartition: is missing
 f:4: gpu-config-profiles.a.profiles.memoryPartition: is missing`},
 		{"two that take what is left", doc(`"profiles": [` + one("CPX", "NPS1", "0") + ",\n" + `{"computePartition": "SPX", "memoryPartition": "NPS1"}]`),
 			`f:3: gpu-config-profiles.a.profiles: the remaining GPUs are already taken by the entry without numGPUsAssigned on line 2`},
-		{"too many beside one that takes what is left", doc(`"profiles": [` + one("CPX", "NPS1", "9") + ",\n" + one("SPX", "NPS1", "0") + `]`),
+		{"too many, and one that takes the rest", doc(`"profiles": [` + one("CPX", "NPS1", "9") + ",\n" + one("SPX", "NPS1", "0") + `]`),
 			`f:1: gpu-config-profiles.a: GPUs do not add up (found 9 assigned and 0 skipped, together 9, want 8)`},
 		{"units", "{\"gpu-config-profiles\": {},\n\"gpuClientSystemdServices\": {\"names\": [\"../x\",\nnull]}}",
 			`f:2: gpuClientSystemdServices.names = "../x": not a unit name: '/' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)

@@ -74,7 +74,7 @@ func TestSelect_RefusedWithoutEffect(t *testing.T) {
 		{"drop-in", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "\nprofile = \"d\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:2 selects d"},
 		{"drop-in that says the same", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"b c\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects b c"},
 		{"drop-in that selects none", configtest.Files{"etc/dcm/dcm.toml.d/50.toml": "profile = \"\"\n"}, "/etc/dcm/dcm.toml.d/50.toml:1 selects none"},
-		{"somebody's drop-in until reboot", configtest.Files{"run/dcm/dcm.toml.d/10.toml": "profile = \"d\"\n"}, "/run/dcm/dcm.toml.d/10.toml:1 selects d"},
+		{"another program's drop-in until reboot", configtest.Files{"run/dcm/dcm.toml.d/10.toml": "profile = \"d\"\n"}, "/run/dcm/dcm.toml.d/10.toml:1 selects d"},
 		{"kernel command line", configtest.Files{"proc/cmdline": "dcm.profile=d"}, "kernel command line selects d"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSelect_ConcurrentEdit(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(p.Admin)); len(entries) != 1 || configtest.Content(t, p.Admin) != three+"# more\n" {
-		t.Errorf("it is %q, beside %v", configtest.Content(t, p.Admin), entries)
+		t.Errorf("got %q and the files %v", configtest.Content(t, p.Admin), entries)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestSelectRuntime(t *testing.T) {
 	configtest.Must(t, SelectRuntime(p, "d"))
 	c := selects(t, p, "d", passing)
 	if c.Persistent != "a" || c.Ended != "" || len(c.Warnings) > 0 {
-		t.Errorf("for good %q, ended %q, warnings %q", c.Persistent, c.Ended, c.Warnings)
+		t.Errorf("permanent %q, ended %q, warnings %q", c.Persistent, c.Ended, c.Warnings)
 	}
 	t.Run("outlives another edit", func(t *testing.T) {
 		configtest.Must(t, os.WriteFile(p.Admin, []byte("[apply]\nreboot = \"once\"\n[clients]\n"+three), 0o644))
@@ -200,7 +200,7 @@ func TestSelectRuntime(t *testing.T) {
 		selects(t, p, "", passing)
 		configtest.Must(t, ClearRuntime(p))
 	})
-	t.Run("is refused beside the kernel command line", func(t *testing.T) {
+	t.Run("is refused if the kernel command line selects", func(t *testing.T) {
 		configtest.Must(t, os.MkdirAll(filepath.Dir(p.Cmdline), 0o755))
 		configtest.Must(t, os.WriteFile(p.Cmdline, []byte("dcm.profile=a"), 0o644))
 		if err := SelectRuntime(p, "d"); err == nil || !strings.Contains(err.Error(), "kernel command line selects a") {
