@@ -30,6 +30,8 @@ start, and whenever the configuration changes.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
+		// Two wrong letters, such as an exchange of two.
+		SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(given) == 0 {
 				return c.Help()
@@ -61,6 +63,7 @@ start, and whenever the configuration changes.`,
 	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
 	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
 	add("other", versionCmd(h, con))
+	completeOptions(cmd, h)
 	return cmd
 }
 

@@ -62,13 +62,30 @@ func (d *durationValue) String() string {
 	return time.Duration(*d).String()
 }
 
-// ProfileNames completes the names of profiles.
+// ProfileNames completes an argument that is the name of a profile.
 func ProfileNames(h *host.Host) cobra.CompletionFunc {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		cfg, err := h.Config()
-		if err != nil || len(given) > 0 {
+		if len(given) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return cfg.Names(), cobra.ShellCompDirectiveNoFileComp
+		return Profiles(h), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// Profiles returns the names of the profiles for a completion, each with its modes. It is
+// empty if the configuration has an error.
+func Profiles(h *host.Host) []cobra.Completion {
+	cfg, err := h.Config()
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, name := range cfg.Names() {
+		modes := cfg.Profiles[name].String()
+		if memory := cfg.Profiles[name].Memory; memory != "" {
+			modes += ", " + string(memory)
+		}
+		out = append(out, cobra.CompletionWithDesc(name, modes))
+	}
+	return out
 }

@@ -262,6 +262,12 @@ func ReleaseCmd(h *host.Host) *cobra.Command {
 SIGTERM, and SIGKILL if they do not exit in time. Root can end any lease, a user only
 the user's own.`,
 		Args: console.Args(cobra.ExactArgs(1)),
+		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(given) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return host.LeaseUnits(h), cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), h, given[0]) }
 	return cmd
