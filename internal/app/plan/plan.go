@@ -59,7 +59,11 @@ func Choose(cfg *config.Config, named ...string) (partition.Profile, error) {
 		return cfg.Lookup(named[0])
 	}
 	if cfg.Selected == "" {
-		return partition.Profile{}, fmt.Errorf("no profile is selected: name one (%s), or set profile in /etc/dcm/dcm.toml", quoted(cfg.Names()))
+		names := ""
+		if len(cfg.Profiles) > 0 {
+			names = " (" + quoted(cfg.Names()) + ")"
+		}
+		return partition.Profile{}, fmt.Errorf("no profile is selected: name one%s, or set profile in /etc/dcm/dcm.toml", names)
 	}
 	return cfg.Profile, nil
 }

@@ -46,6 +46,13 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		}
 		return client.WhyHidden(a, "gpus")
 	}
+	if len(a.GPUs) == 0 {
+		why := client.WhyHidden(a, "gpus")
+		if why == nil {
+			fmt.Fprintln(con.Out, "No display or accelerator device found.")
+		}
+		return why
+	}
 	t := console.NewTable(con.Out, "GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES")
 	for _, g := range a.GPUs {
 		if !g.Managed() {

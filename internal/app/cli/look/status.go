@@ -107,6 +107,9 @@ func StatusText(con *console.Console, a status.Account, now time.Time) []byte {
 	if n := len(a.Queue); n > 0 {
 		row("Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", console.Plural(n, "request waits", "requests wait")))
 	}
+	if len(a.GPUs) == 0 && client.WhyHidden(a, "gpus") == nil {
+		row("GPUs", "none found")
+	}
 	tab.Flush()
 	printGPUs(w, a.GPUs)
 	printClients(w, a.Clients)
