@@ -2,7 +2,6 @@ package runstate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -51,13 +50,26 @@ func InUse(holders []Holder) *Error {
 	if more := len(holders) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more (dcm holders lists them)", more))
 	}
-	hint := "stop these processes, or list their units under [clients] so that they are restarted around a change"
-	if !slices.ContainsFunc(holders, func(h Holder) bool { return h.Lessee == "" }) {
-		hint = "wait for the end of these leases, or end them with dcm release"
-	}
 	return &Error{
 		Text:      "GPUs are in use: " + strings.Join(names, "; "),
-		Hint:      hint + Again,
+		Hint:      inUseHint(holders) + Again,
 		Transient: true,
 	}
+}
+
+// inUseHint proposes [clients] only for services, since systemd cannot start a scope or a
+// session again.
+func inUseHint(holders []Holder) string {
+	leases, services := true, false
+	for _, h := range holders {
+		leases = leases && h.Lessee != ""
+		services = services || strings.HasSuffix(h.Unit, ".service")
+	}
+	switch {
+	case leases:
+		return "wait for the end of these leases, or end them with dcm release"
+	case services:
+		return "stop these processes, or list their services under [clients] so that they are restarted around a change"
+	}
+	return "stop these processes"
 }

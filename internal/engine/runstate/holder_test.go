@@ -15,3 +15,12 @@ func TestALeaseIsToldOfWithItsUser(t *testing.T) {
 		t.Errorf("with others the hint is %q", err.Hint)
 	}
 }
+
+func TestInUse_HintByUnit(t *testing.T) {
+	for unit, clients := range map[string]bool{"vllm.service": true, "session-3.scope": false, "": false} {
+		err := InUse([]Holder{{PID: 8, Command: "x", Unit: unit, Devices: []string{"/dev/kfd"}}})
+		if got := strings.Contains(err.Hint, "[clients]"); got != clients {
+			t.Errorf("unit %q: got %q, want [clients] in it: %t", unit, err.Hint, clients)
+		}
+	}
+}
