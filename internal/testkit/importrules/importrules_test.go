@@ -102,7 +102,7 @@ var allowed = map[string][]string{
 		"internal/app/cli/look", "internal/app/cli/selftestcmd", "internal/app/cli/slurmcmd", "internal/app/cli/unit", "internal/engine/host",
 		"internal/app/selftest", "internal/app/service", "internal/engine/apply", "internal/engine/config", "internal/engine/history",
 		"internal/engine/runstate", "internal/exitcode", "internal/frontends/dbusapi", "internal/frontends/metrics", "internal/frontends/status",
-		"internal/gpu/nvml/standin"},
+		"internal/gpu/nvml/standin", "internal/leases/placement"},
 	"internal/app/cli/bundle": {"internal/app/cli/console", "internal/engine/host", "internal/engine/config", "internal/engine/runstate", "internal/frontends/supportbundle",
 		"internal/gpu", "internal/linux/atomicfile"},
 	"internal/app/cli/change": {"internal/leases/drain", "internal/app/plan", "internal/app/cli/client", "internal/app/cli/console", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config",
