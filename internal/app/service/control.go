@@ -33,13 +33,22 @@ type control struct {
 
 // ask requests a pass of the daemon, and waits until the daemon is at rest.
 func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runstate.State, error) {
-	done := make(chan runstate.State, 1)
-	asked := runstate.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
+	return c.request(ctx, c.cause(who, why))
+}
+
+// cause returns why a caller's run begins, and who the caller is.
+func (c control) cause(who dbusapi.Caller, why string) runstate.Asked {
 	if who.UID == 0 { // a command of dcm has written a note with more details
 		if note, err := c.host.Signed(); err == nil && note.Who != nil && note.Who.PID == who.PID {
-			asked = note
+			return note
 		}
 	}
+	return runstate.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
+}
+
+// request requests a pass from the daemon and returns the state after it.
+func (c control) request(ctx context.Context, asked runstate.Asked) (runstate.State, error) {
+	done := make(chan runstate.State, 1)
 	select {
 	case c.requests <- daemon.Request{Asked: asked, Done: done}:
 	case <-ctx.Done():
@@ -94,10 +103,12 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
+	// Before the file is written, since its event would otherwise begin the run without a cause.
+	cause := c.cause(who, "asked over the bus to use "+profile)
 	if err := c.choose(ctx, profile); err != nil {
 		return "", err
 	}
-	s, err := c.ask(ctx, who, "asked over the bus to use "+profile)
+	s, err := c.request(ctx, cause)
 	if err != nil {
 		return "", err
 	}
