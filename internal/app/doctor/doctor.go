@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"dcm/internal/linux/sysfs"
+	"dcm/internal/text"
 )
 
 // Level is the severity of a finding.
@@ -62,14 +63,7 @@ type Report struct {
 
 // Summary returns the counts: "20 ok, 1 warning, 0 errors".
 func (r Report) Summary() string {
-	return fmt.Sprintf("%d ok, %s, %s", r.OK, count(r.Warnings, "warning"), count(r.Errors, "error"))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d ok, %s, %s", r.OK, text.Count(r.Warnings, "warning"), text.Count(r.Errors, "error"))
 }
 
 // Run runs every check on the host below root.

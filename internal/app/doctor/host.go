@@ -56,9 +56,12 @@ func lockedDown(f *facts) (out []problem) {
 	if mode == "" || strings.Contains(mode, "[none]") {
 		return nil
 	}
-	for vendor, module := range map[partition.Vendor]string{partition.AMD: "amdgpu", partition.NVIDIA: "nvidia"} {
-		if len(f.of(vendor)) > 0 && strings.Contains(f.text("sys/module", module, "taint"), "E") {
-			out = append(out, problem{module, "the module has no signature, and the kernel is locked down"})
+	for _, driver := range []struct {
+		vendor partition.Vendor
+		module string
+	}{{partition.AMD, "amdgpu"}, {partition.NVIDIA, "nvidia"}} {
+		if len(f.of(driver.vendor)) > 0 && strings.Contains(f.text("sys/module", driver.module, "taint"), "E") {
+			out = append(out, problem{driver.module, "the module has no signature, and the kernel is locked down"})
 		}
 	}
 	return out
