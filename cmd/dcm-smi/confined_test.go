@@ -120,7 +120,8 @@ func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
 	}
 }
 
-// Called by hand with what it calls itself with, it has its rights still.
+// Started by hand with the argument of its own re-execution, dcm-smi still has its privileges
+// and refuses to serve.
 func TestItDoesNotServeUnconfined(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to have capabilities")

@@ -16,19 +16,17 @@ import (
 // completeOptions adds the completions of option values to a command and all below it. An
 // option of one name has the same values in each command.
 func completeOptions(cmd *cobra.Command, h *host.Host) {
-	for option, values := range map[string]cobra.CompletionFunc{
-		"mode": func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return only(partitionModes(h))
-		},
-		"node":  completeNode,
-		"place": cobra.FixedCompletions(strs(placement.Places()), cobra.ShellCompDirectiveNoFileComp),
-		"profile": func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return only(console.Profiles(h))
-		},
-		"vendor": cobra.FixedCompletions([]string{"amd", "nvidia"}, cobra.ShellCompDirectiveNoFileComp),
+	for option, values := range map[string]func() []cobra.Completion{
+		"mode":    func() []cobra.Completion { return partitionModes(h) },
+		"node":    nodeKinds,
+		"place":   func() []cobra.Completion { return strs(placement.Places()) },
+		"profile": func() []cobra.Completion { return console.Profiles(h) },
+		"vendor":  func() []cobra.Completion { return []string{"amd", "nvidia"} },
 	} {
 		if cmd.LocalNonPersistentFlags().Lookup(option) != nil {
-			cobra.CheckErr(cmd.RegisterFlagCompletionFunc(option, values))
+			cobra.CheckErr(cmd.RegisterFlagCompletionFunc(option, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return values(), cobra.ShellCompDirectiveNoFileComp
+			}))
 		}
 	}
 	for _, c := range cmd.Commands() {
@@ -36,18 +34,13 @@ func completeOptions(cmd *cobra.Command, h *host.Host) {
 	}
 }
 
-func only(values []cobra.Completion) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return values, cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeNode offers each model with the number of GPUs that its nodes usually have. Other
-// numbers are accepted, too.
-func completeNode(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// nodeKinds returns a node of eight GPUs of each model. Other numbers are accepted, too.
+func nodeKinds() []cobra.Completion {
 	var out []cobra.Completion
 	for _, model := range partition.NodeModels() {
 		out = append(out, model+"-8")
 	}
-	return only(out)
+	return out
 }
 
 // partitionModes returns the modes of the partitions that are listed, or all of AMD if none are.

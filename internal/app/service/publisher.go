@@ -35,7 +35,7 @@ type statusPublisher struct {
 	state   atomic.Pointer[runstate.State]   // the last one saved
 	seen    atomic.Pointer[status.Inventory] // the last reading of the GPUs
 	looked  deviceCache                      // the loop's last reading of the GPUs
-	told    atomic.Pointer[status.Health]    // as published last
+	health  atomic.Pointer[status.Health]    // as published last
 	warned  []string                         // the warnings that were logged last
 	waiting context.CancelFunc               // ends the watch on clients that are down
 	running context.CancelFunc               // ends the watch on a run's report; nil for none
@@ -139,7 +139,7 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	if ctx.Err() != nil {
 		return // a status that was cut off by the daemon's end is not valid
 	}
-	p.told.Store(&a.Health)
+	p.health.Store(&a.Health)
 	if s.Phase != runstate.Starting {
 		if err := p.notify(a.Line()); err != nil {
 			p.log.Warn(err.Error())
@@ -206,7 +206,7 @@ func (p *statusPublisher) sight(ctx context.Context, cfg *config.Config, full bo
 func (p *statusPublisher) Account(ctx context.Context) (string, error) {
 	before := p.seen.Load()
 	a := p.take(ctx, *p.state.Load(), true)
-	if told := p.told.Load(); told != nil && *told != a.Health || !slices.Equal(before.Parts, p.seen.Load().Parts) {
+	if last := p.health.Load(); last != nil && *last != a.Health || !slices.Equal(before.Parts, p.seen.Load().Parts) {
 		p.refresh()
 	}
 	text, err := json.Marshal(a)
