@@ -14,8 +14,8 @@ export function notice(tone, reason, hint, role) {
             hint && el("p", { class: "dcm-hint" }, el("b", {}, "Hint: "), hint)));
 }
 
-export function health({ health, problems, warnings, missing, inForce, source }) {
-    const cause = el("p", { class: "dcm-note" }, inForce ? `Effective profile: ${inForce}` + (source ? `, selected by ${source}` : "") : "No profile is effective.");
+export function health({ health, problems, warnings, missing, effective, source }) {
+    const cause = el("p", { class: "dcm-note" }, effective ? `Effective profile: ${effective}` + (source ? `, selected by ${source}` : "") : "No profile is effective.");
     const state = el("div", { class: `dcm-notice ${health.tone}` },
         el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[health.tone]),
         el("div", {}, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state), cause));
@@ -80,13 +80,13 @@ function cell(c) {
 }
 
 // profiles are radio buttons, so that the arrow keys move between them.
-export function profiles({ names, inForce }, chosen, choose) {
+export function profiles({ names, effective }, chosen, choose) {
     return names.map((name, i) => el("div", { class: "dcm-profile" },
         el("input", {
             type: "radio", name: "profile", id: `profile-${i}`, value: name, "aria-describedby": `fit-${i}`,
             checked: name === chosen, onchange: () => choose(name),
         }),
-        el("label", { for: `profile-${i}` }, name, name === inForce && el("span", { class: "dcm-tag" }, "effective")),
+        el("label", { for: `profile-${i}` }, name, name === effective && el("span", { class: "dcm-tag" }, "effective")),
         el("span", { id: `fit-${i}`, class: "dcm-note" })));
 }
 
@@ -103,7 +103,7 @@ export function fitting(names, fits) {
 }
 
 // plan draws the plan of the chosen profile and the button that applies it.
-export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, apply) {
+export function plan({ chosen, plan, refused, busy, admin, effective, failed }, apply) {
     if (!chosen) return [el("p", { class: "dcm-note" }, "Choose a profile to see its plan.")];
     const out = [el("h2", {}, `Plan for ${chosen}`)];
     if (refused) return [...out, notice("danger", refused.reason, refused.hint, "alert")];
@@ -116,7 +116,7 @@ export function plan({ chosen, plan, refused, busy, admin, inForce, failed }, ap
         el("ul", { class: "dcm-units", id: "restarts" }, plan.restarts.map(u => el("li", {}, el("code", {}, u)))));
     else if (plan.steps.length) out.push(el("p", { id: "restarts" }, "No unit would be restarted."));
     if (failed) out.push(notice("danger", failed.reason, failed.hint, "alert"));
-    const idle = !plan.steps.length && chosen === inForce;
+    const idle = !plan.steps.length && chosen === effective;
     out.push(
         el("button", {
             // Not disabled, since a disabled button loses the focus.

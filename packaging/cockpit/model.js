@@ -14,7 +14,7 @@ export function model(account) {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
-        inForce: account.profile.in_force,
+        effective: account.profile.in_force,
         selected: account.profile.selected,
         applied: account.profile.applied,
         source: account.profile.source,

@@ -52,7 +52,7 @@ function say(text) {
 
 // fit plans each profile if the GPUs or the profiles have changed.
 async function fit(bus) {
-    const at = JSON.stringify([state.now.profiles, state.now.inForce, state.now.gpus.map(g => [g.address, g.mode]), state.now.clients]);
+    const at = JSON.stringify([state.now.profiles, state.now.effective, state.now.gpus.map(g => [g.address, g.mode]), state.now.clients]);
     if (state.fitted === at) return;
     state.fitted = at;
     if (state.chosen) planned();
@@ -115,16 +115,16 @@ function show() {
     document.body.classList.toggle("gone", Boolean(state.gone));
     if (state.gone) redraw($("health"), state.gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
     if (!now) return;
-    const { health, problems, warnings, missing, inForce, source } = now;
-    if (!state.gone) redraw($("health"), { health, problems, warnings, missing, inForce, source }, draw.health);
+    const { health, problems, warnings, missing, effective, source } = now;
+    if (!state.gone) redraw($("health"), { health, problems, warnings, missing, effective, source }, draw.health);
     redraw($("run"), state.gone ? null : now.run, draw.run);
     redraw($("legend"), now.gpus, draw.legend);
     redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));
-    redraw($("profiles"), { names: now.profiles, inForce }, data => draw.profiles(data, state.chosen, choose));
+    redraw($("profiles"), { names: now.profiles, effective }, data => draw.profiles(data, state.chosen, choose));
     draw.fitting(now.profiles, state.fits);
     redraw($("plan"), {
         chosen: state.chosen, plan: state.plan, refused: state.refused, failed: state.failed,
-        busy: state.asking || now.busy, admin: state.admin && !state.gone, inForce,
+        busy: state.asking || now.busy, admin: state.admin && !state.gone, effective,
     }, data => draw.plan(data, apply));
     redraw($("clients"), now.clients, draw.clients);
     redraw($("holders"), now.holders, draw.holders);

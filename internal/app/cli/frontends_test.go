@@ -16,7 +16,7 @@ import (
 
 	"dcm/internal/app/cli/change"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/look"
+	"dcm/internal/app/cli/query"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -40,13 +40,13 @@ type verdict struct {
 func TestFrontends_Agree(t *testing.T) {
 	for seed := range uint64(500) {
 		a := random(rand.New(rand.NewPCG(seed, 9)))
-		want := verdict{a.Profile.InForce, a.Health.InSync, string(a.Health.State), modes(a), notBack(a)}
+		want := verdict{a.Profile.Effective, a.Health.InSync, string(a.Health.State), modes(a), notBack(a)}
 		for name, tell := range map[string]func(status.Account) verdict{"json": byJSON, "metrics": byMetrics, "bus": byBus} {
 			if diff := cmp.Diff(want, tell(a)); diff != "" {
 				t.Errorf("seed %d, %s (-status +shown):\n%s", seed, name, diff)
 			}
 		}
-		text := string(look.StatusText(&console.Console{}, a, time.Now()))
+		text := string(query.StatusText(&console.Console{}, a, time.Now()))
 		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
 			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
 		}
@@ -64,13 +64,13 @@ func TestFrontends_Agree(t *testing.T) {
 func random(r *rand.Rand) status.Account {
 	pick := func(all ...string) string { return all[r.IntN(len(all))] }
 	a := status.Account{
-		Profile:  status.Profile{InForce: pick("", "cpx", "spx"), Broken: pick("", "", "dcm.toml:1: no")},
+		Profile:  status.Profile{Effective: pick("", "cpx", "spx"), Broken: pick("", "", "dcm.toml:1: no")},
 		Daemon:   status.Daemon{Phase: runstate.Phase(pick("", "idle", "in-sync", "applying", "waiting", "failed", "drifted", "rebooting"))},
 		Expected: status.Expected{GPUs: r.IntN(4)},
 	}
 	for i := range r.IntN(4) {
 		g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i), Model: "MI300X", Mode: status.Shape{Compute: pick("SPX", "CPX"), Memory: "NPS1"}, Why: pick("", "", "", "a display")}
-		if a.Profile.InForce != "" {
+		if a.Profile.Effective != "" {
 			g.Want = status.Shape{Compute: pick("CPX", g.Mode.Compute), Memory: "NPS1"}
 		}
 		a.GPUs = append(a.GPUs, g)
@@ -104,13 +104,13 @@ func notBack(a status.Account) int {
 func byJSON(a status.Account) verdict {
 	var out bytes.Buffer
 	var back status.Account
-	if err := look.PrintStatus(&console.Console{Out: &out}, &out, a, true); err != nil {
+	if err := query.PrintStatus(&console.Console{Out: &out}, &out, a, true); err != nil {
 		panic(err)
 	}
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
 		panic(err)
 	}
-	return verdict{back.Profile.InForce, back.Health.InSync, string(back.Health.State), modes(back), notBack(back)}
+	return verdict{back.Profile.Effective, back.Health.InSync, string(back.Health.State), modes(back), notBack(back)}
 }
 
 func byMetrics(a status.Account) verdict {
@@ -168,7 +168,7 @@ func TestStatus_UnfitClients(t *testing.T) {
 	}, a.Unfit()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	text := string(look.StatusText(&console.Console{}, status.Evaluate(a), time.Now()))
+	text := string(query.StatusText(&console.Console{}, status.Evaluate(a), time.Now()))
 	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)
@@ -178,7 +178,7 @@ func TestStatus_UnfitClients(t *testing.T) {
 
 func TestReportApplied_OtherProblems(t *testing.T) {
 	a := status.Evaluate(status.Account{
-		Profile:  status.Profile{InForce: "cpx"},
+		Profile:  status.Profile{Effective: "cpx"},
 		GPUs:     []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "CPX"}, Want: status.Shape{Compute: "CPX"}}},
 		Expected: status.Expected{GPUs: 2, By: status.ByLastSuccess, Missing: []string{"0000:26:00.0"}},
 	})
@@ -194,7 +194,7 @@ func TestReportApplied_OtherProblems(t *testing.T) {
 func TestJudge_UnseenHolder(t *testing.T) {
 	a := status.Account{Problems: []status.Problem{{State: status.Held, Text: "something that cannot be seen holds the driver"}, {State: status.NotOn, Text: "else"}}}
 	var out bytes.Buffer
-	var p look.Plan
+	var p query.Plan
 	p.Judge(t.Context(), &host.Host{Root: t.TempDir()}, &console.Console{Err: &out}, a, &config.Config{ReloadDriver: true}, apply.Difference{})
 	if want := "dcm: warning: something that cannot be seen holds the driver\n"; out.String() != want {
 		t.Errorf("printed %q, want %q", &out, want)

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/app/cli/configure"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/leases"
-	"dcm/internal/app/cli/look"
+	"dcm/internal/app/cli/query"
 	"dcm/internal/app/cli/selftestcmd"
 	"dcm/internal/app/cli/slurmcmd"
 	"dcm/internal/app/cli/unit"
@@ -46,7 +46,7 @@ start, and whenever the configuration changes.`,
 	})
 	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "use the host tree below `DIR`")
 	cobra.CheckErr(cmd.PersistentFlags().MarkHidden("root"))
-	cmd.AddGroup(&cobra.Group{ID: "look", Title: "Query:"}, &cobra.Group{ID: "change", Title: "Change:"},
+	cmd.AddGroup(&cobra.Group{ID: "query", Title: "Query:"}, &cobra.Group{ID: "change", Title: "Change:"},
 		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Internal commands, run by the units:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	cmd.SetHelpCommandGroupID("other")
 	cmd.SetCompletionCommandGroupID("other")
@@ -57,7 +57,7 @@ start, and whenever the configuration changes.`,
 			cmd.AddCommand(c)
 		}
 	}
-	add("look", look.StatusCmd(h, con), look.GpusCmd(h, con), look.PartitionsCmd(h, con), look.TopCmd(h, con), look.TopologyCmd(h, con), look.PlanCmd(h, con), look.VerifyCmd(h, con), look.HoldersCmd(h, con), look.ReportCmd(h, con, run), selftestcmd.SelftestCmd(h, con))
+	add("query", query.StatusCmd(h, con), query.GpusCmd(h, con), query.PartitionsCmd(h, con), query.TopCmd(h, con), query.TopologyCmd(h, con), query.PlanCmd(h, con), query.VerifyCmd(h, con), query.HoldersCmd(h, con), query.ReportCmd(h, con, run), selftestcmd.SelftestCmd(h, con))
 	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leases.ReleaseCmd(h), leases.QueueCmd(h, con), leases.GuardCmd(h, con))
 	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
 	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))

@@ -124,7 +124,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 			s.Log.Warn(fmt.Sprintf("%s: does not exist, and reservation %s cannot open it if it is created later; create it at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
 		}
 		if also := sharedNodes(p.Parts, g.Nodes); len(also) > 0 {
-			shared[r.Name+unitname.Beside] = also
+			shared[r.Name+unitname.CompanionSuffix] = also
 		}
 		s.logChoice(r, g, now[r.Name])
 		p.Reservations = append(p.Reservations, runstate.Reservation{

@@ -81,8 +81,8 @@ func reservations() rule.Rule {
 // reservationName checks a name, which is a file name and a part of the name of a CDI device.
 func reservationName(name string) *source.Fault {
 	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if strings.HasSuffix(name, unitname.Beside) {
-		return &source.Fault{Text: "the suffix is reserved for links to companion nodes", Accepted: "a name without the suffix " + unitname.Beside}
+	if strings.HasSuffix(name, unitname.CompanionSuffix) {
+		return &source.Fault{Text: "the suffix is reserved for links to companion nodes", Accepted: "a name without the suffix " + unitname.CompanionSuffix}
 	}
 	if name != "" && len(name) <= 64 && strings.Trim(name, letters+"_.-") == "" && strings.Trim(name, "_.-") == name {
 		return nil

@@ -97,7 +97,7 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		{"Health", string(a.Health.State), ""},
 		{"InSync", a.Health.InSync, ""},
 		{"Summary", a.Health.Summary, ""},
-		{"SelectedProfile", a.Profile.InForce, ""},
+		{"SelectedProfile", a.Profile.Effective, ""},
 		{"AppliedProfile", a.Profile.Applied, ""},
 		{"ProfileSource", a.Profile.Source, ""},
 		{"Profiles", list(a.Profile.Defined), ""},

@@ -23,7 +23,7 @@ var twoGPUs = []status.GPU{
 
 // at is an account of the two.
 func at(phase runstate.Phase, run string, gpus []status.GPU) status.Account {
-	return status.Account{Daemon: status.Daemon{Phase: phase}, Profile: status.Profile{InForce: "cpx"}, LastRun: &runstate.Run{ID: run}, GPUs: gpus}
+	return status.Account{Daemon: status.Daemon{Phase: phase}, Profile: status.Profile{Effective: "cpx"}, LastRun: &runstate.Run{ID: run}, GPUs: gpus}
 }
 
 func TestWhatIsPublishedIsOnTheBus(t *testing.T) {

@@ -37,7 +37,7 @@ func Render(a status.Account, alive time.Time) []byte {
 func (e *exposition) state(a status.Account) {
 	e.gauge("build_info", "A metric with the constant value 1, labelled with the version of dcm and of the Go it was built with.", "version", "goversion").
 		set(1, a.DCM, runtime.Version())
-	name := a.Profile.InForce
+	name := a.Profile.Effective
 	if name == "" {
 		name = "none" // no profile can have this name
 	}

@@ -26,7 +26,7 @@ func facts() status.Account {
 	}
 	return status.Account{
 		DCM:     "0.1.0",
-		Profile: status.Profile{InForce: `odd\name`, Source: "/etc/dcm/dcm.toml:7"},
+		Profile: status.Profile{Effective: `odd\name`, Source: "/etc/dcm/dcm.toml:7"},
 		Health:  status.Health{State: status.Clients, Code: 2, InSync: true},
 		Daemon:  status.Daemon{Phase: runstate.InSync, Retry: at(30000)},
 		Clients: []status.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},

@@ -33,23 +33,23 @@ func (j *evaluator) summary() string {
 	p := j.a.Profile
 	var s string
 	switch {
-	case p.InForce == "" && p.Broken != "":
+	case p.Effective == "" && p.Broken != "":
 		return "The configuration cannot be used"
 	case j.a.running():
-		return fmt.Sprintf("Profile %s is being put on the GPUs", p.InForce)
-	case p.InForce == "":
+		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective)
+	case p.Effective == "":
 		s = "No profile is selected; the GPUs are left alone"
 	case j.a.hidden(partGPUs) && len(j.a.GPUs) == 0:
-		s = fmt.Sprintf("Profile %s is selected; the GPUs cannot be seen", p.InForce)
+		s = fmt.Sprintf("Profile %s is selected; the GPUs cannot be seen", p.Effective)
 	case p.Applied != "":
-		s = fmt.Sprintf("Profile %s is on the GPUs", p.InForce)
+		s = fmt.Sprintf("Profile %s is on the GPUs", p.Effective)
 		if n := j.a.Managed(); n < j.a.Expected.GPUs {
-			s = fmt.Sprintf("Profile %s is on %d of %d GPUs", p.InForce, n, j.a.Expected.GPUs)
+			s = fmt.Sprintf("Profile %s is on %d of %d GPUs", p.Effective, n, j.a.Expected.GPUs)
 		}
 	case j.a.Daemon.Phase == runstate.Rebooting:
-		s = fmt.Sprintf("Rebooting, to put profile %s on the GPUs", p.InForce)
+		s = fmt.Sprintf("Rebooting, to put profile %s on the GPUs", p.Effective)
 	default:
-		s = fmt.Sprintf("Profile %s is not on the GPUs", p.InForce)
+		s = fmt.Sprintf("Profile %s is not on the GPUs", p.Effective)
 		if retry := j.a.Daemon.Retry; !retry.IsZero() && j.a.Daemon.Phase == runstate.Waiting {
 			s += ", trying again at " + retry.Local().Format(time.TimeOnly)
 		}

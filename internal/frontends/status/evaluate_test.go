@@ -14,7 +14,7 @@ import (
 // eight is a node in order: eight GPUs with the profile, one client, both units.
 func eight() Account {
 	a := Account{
-		Profile:  Profile{Selected: "cpx", InForce: "cpx"},
+		Profile:  Profile{Selected: "cpx", Effective: "cpx"},
 		Daemon:   Daemon{Phase: runstate.InSync},
 		Expected: Expected{GPUs: 8, By: ByLastSuccess},
 		Clients:  []Client{{Unit: "vllm.service", Load: "loaded", Active: "active", Sub: "running", Ran: true, Before: "active", Back: true}},

@@ -13,7 +13,7 @@ func (j *evaluator) profile() {
 	const mend = "dcm check shows what is wrong; repair the file"
 	a.Profile.Applied, a.Health.InSync = "", false
 	switch {
-	case a.Profile.InForce == "" && a.Profile.Broken != "":
+	case a.Profile.Effective == "" && a.Profile.Broken != "":
 		j.addProblem(Broken, a.Profile.Broken, mend)
 		return
 	case a.Profile.Broken != "":
@@ -21,13 +21,13 @@ func (j *evaluator) profile() {
 		j.caveats = append(j.caveats, "the configuration on disk cannot be used")
 	}
 	switch {
-	case a.Profile.InForce == "":
+	case a.Profile.Effective == "":
 		j.raise(Idle)
 		a.Health.InSync = true
 	case a.hidden(partGPUs) && len(a.GPUs) == 0:
 		j.raise(Unseen)
 	case a.matches():
-		a.Profile.Applied = a.Profile.InForce
+		a.Profile.Applied = a.Profile.Effective
 		a.Health.InSync = true
 	case !a.running():
 		j.addMismatch()

@@ -39,7 +39,7 @@ func (j *evaluator) units() {
 		j.addProblem(Unmet, fmt.Sprintf("%s is %s: reservations may lack their partitions", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"journalctl -u "+u.Unit+" shows why; systemctl restart "+unitname.Daemon+" retries")
 	}
-	if j.a.Profile.InForce == "" && j.a.Profile.Broken == "" {
+	if j.a.Profile.Effective == "" && j.a.Profile.Broken == "" {
 		return
 	}
 	for _, u := range j.a.Units {

@@ -80,7 +80,7 @@ func (a *Account) addDaemon(s *runstate.State) {
 	if s.Error != nil {
 		a.Daemon.Error = &Problem{daemonErrorState(s), s.Error.Text, s.Error.Hint}
 	}
-	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
+	a.Profile.Effective, a.Profile.Source = s.Profile, s.Source
 	a.Warnings = append(a.Warnings, s.Warnings...)
 	a.Restart = s.Restart
 	for _, h := range s.Holders {
@@ -123,8 +123,8 @@ func (a *Account) addSettings(s Settings, err error) {
 			return // keep the profile from the daemon's state
 		}
 	}
-	a.Profile.InForce, a.Profile.Source = s.Profile, s.Source
-	a.Profile.UntilReboot, a.Profile.Lasting = s.UntilReboot, s.Lasting
+	a.Profile.Effective, a.Profile.Source = s.Profile, s.Source
+	a.Profile.UntilReboot, a.Profile.Persistent = s.UntilReboot, s.Persistent
 }
 
 func (a *Account) addInventory(s Inventory) {

@@ -61,7 +61,7 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 			if diff := cmp.Diff(tt.hidden, hiddenParts(a)); diff != "" {
 				t.Errorf("hidden (-want +got):\n%s", diff)
 			}
-			if a.Profile.InForce != "cpx" || a.Health.Summary == "" {
+			if a.Profile.Effective != "cpx" || a.Health.Summary == "" {
 				t.Errorf("no verdict on the other parts: %+v", a.Health)
 			}
 		})
@@ -195,7 +195,7 @@ func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
 	s := sources()
 	s.Settings = func() (Settings, error) { return Settings{}, errors.New("dcm.toml:1: no") }
 	a := Gather(t.Context(), time.Now(), s)
-	if a.Profile.Selected != "" || a.Profile.InForce != "cpx" || a.Health.State != Kept {
+	if a.Profile.Selected != "" || a.Profile.Effective != "cpx" || a.Health.State != Kept {
 		t.Errorf("%+v, %+v", a.Profile, a.Health)
 	}
 }

@@ -34,7 +34,7 @@ type Settings struct {
 	Profile     string // the selected one
 	Source      string
 	UntilReboot bool
-	Lasting     string // the persistent selection
+	Persistent  string // the persistent selection
 	Defined     []string
 	Warnings    []string
 	Count       int // expected number of GPUs; 0 if not configured

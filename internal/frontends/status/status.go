@@ -48,11 +48,11 @@ type Host struct {
 // Profile is the selected, the effective and the applied profile.
 type Profile struct {
 	Selected    string       `json:"selected"`     // in the configuration on disk; "" for none, or if the configuration has errors
-	InForce     string       `json:"in_force"`     // the effective profile: the last good selection
+	Effective   string       `json:"in_force"`     // the effective profile: the last good selection
 	Applied     string       `json:"applied"`      // the effective profile if the GPUs match it, else ""
 	Source      string       `json:"source"`       // place of the effective selection
 	UntilReboot bool         `json:"until_reboot"` // the selection ends with the boot
-	Lasting     string       `json:"lasting"`      // the persistent selection
+	Persistent  string       `json:"lasting"`      // the persistent selection
 	Defined     List[string] `json:"defined"`      // the profiles that can be selected
 	Broken      string       `json:"broken"`       // errors of the configuration on disk, one in each line
 }

@@ -51,7 +51,7 @@ func TestReadBounds_TightestOfAncestors(t *testing.T) {
 
 // A cgroup may request processors that its ancestors do not have: the kernel grants the
 // intersection.
-func TestProcessorsAreThoseInForce(t *testing.T) {
+func TestReadBounds_EffectiveProcessors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  string

@@ -25,7 +25,7 @@ func Reservations(h *host.Host) (all []config.Reservation, unconfined []string) 
 func Order(h *host.Host, cfg *config.Config) systemd.Order {
 	o := systemd.Order{Clients: host.Clients(h, cfg), Require: cfg.Require, Observers: withoutOwnSlice(h, cfg.Observers), Watching: cfg.Observers, Needs: DropinNeeds(h)}
 	if cfg.Agent {
-		o.Behind = kubelets()
+		o.OrderedAfter = kubelets()
 	}
 	return AddReservations(h, o, cfg.Reservations)
 }
@@ -60,7 +60,7 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 		}
 		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive, Share: r.Share}
 		if len(o.Needs) > 0 {
-			one.Beside = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
+			one.CompanionLinks = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
 		}
 		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
 		one.Slice = sliceOf(h, r, false)

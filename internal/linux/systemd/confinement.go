@@ -15,13 +15,13 @@ const closed = "closed"
 
 // Reserved is a service with a reservation. It is also a client.
 type Reserved struct {
-	Unit      string
-	Name      string // its directory below /dev/dcm
-	Count     int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
-	Exclusive bool   // the partitions open for no other unit
-	Beside    int    // number of links, in a second directory, to companion nodes of the partitions
-	Share     int    // the number of instances of the template Unit that may share them; 0: Unit is a service
-	Changed   bool   // restarted with dcm-reserve.service for another choice
+	Unit           string
+	Name           string // its directory below /dev/dcm
+	Count          int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
+	Exclusive      bool   // the partitions open for no other unit
+	CompanionLinks int    // number of links, in a second directory, to companion nodes of the partitions
+	Share          int    // the number of instances of the template Unit that may share them; 0: Unit is a service
+	Changed        bool   // restarted with dcm-reserve.service for another choice
 
 	Slice Setting // in its own files
 }
@@ -38,8 +38,8 @@ func (r Reserved) Confinement() Confinement {
 	for i := range max(r.Count, 1) {
 		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i))
 	}
-	for i := range r.Beside {
-		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s%s/render%d", r.Name, unitname.Beside, i))
+	for i := range r.CompanionLinks {
+		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s%s/render%d", r.Name, unitname.CompanionSuffix, i))
 	}
 	return c
 }

@@ -51,13 +51,13 @@ Before=shutdown.target
 
 // Order says which drop-ins the generator writes.
 type Order struct {
-	Clients   []string   // start after dcm-apply.service and are restarted with it
-	Behind    []string   // start after dcm-apply.service at boot and are not restarted
-	Require   bool       // clients do not start unless the profile was applied
-	Reserved  []Reserved // units with reservations
-	Released  []string   // had a reservation; restarted with dcm-reserve.service to be unconfined
-	Observers []string   // services that run in the slice in which all partitions open
-	Watching  []string   // all observers, including those with a Slice= of their own
+	Clients      []string   // start after dcm-apply.service and are restarted with it
+	OrderedAfter []string   // start after dcm-apply.service at boot and are not restarted
+	Require      bool       // clients do not start unless the profile was applied
+	Reserved     []Reserved // units with reservations
+	Released     []string   // had a reservation; restarted with dcm-reserve.service to be unconfined
+	Observers    []string   // services that run in the slice in which all partitions open
+	Watching     []string   // all observers, including those with a Slice= of their own
 
 	Guarded      bool     // there is, or was until now, an exclusive reservation
 	HolderSlices []string // of exclusive reservations
@@ -140,7 +140,7 @@ func (o Order) Dropins() map[string]string {
 		client += required
 	}
 	files := make(map[string]string, len(o.Clients))
-	for _, unit := range o.Behind {
+	for _, unit := range o.OrderedAfter {
 		files[file(unit)] = afterApply
 	}
 	for _, unit := range o.Clients {

@@ -6,7 +6,7 @@ import (
 )
 
 func TestDropins_AfterApplyOnly(t *testing.T) {
-	got := Order{Clients: []string{"a.service", "k3s.service"}, Behind: []string{"kubelet.service", "k3s.service"}}.Dropins()
+	got := Order{Clients: []string{"a.service", "k3s.service"}, OrderedAfter: []string{"kubelet.service", "k3s.service"}}.Dropins()
 	if text := got["kubelet.service.d/50-dcm.conf"]; !strings.Contains(text, "\nAfter=dcm-apply.service\n") || strings.Contains(text, "PartOf") || strings.Contains(text, "Requires") {
 		t.Errorf("kubelet.service has\n%s", text)
 	}

@@ -91,7 +91,7 @@ func TestScope_DevicePermissions(t *testing.T) {
 			}
 		}
 	}
-	o := Order{Reserved: []Reserved{{Unit: "a.service", Name: "a", Count: 1, Beside: 1}}}
+	o := Order{Reserved: []Reserved{{Unit: "a.service", Name: "a", Count: 1, CompanionLinks: 1}}}
 	for line := range strings.Lines(o.Dropins()["a.service.d/50-dcm.conf"]) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "DeviceAllow=/") && !strings.HasSuffix(line, " rwm") {
 			t.Errorf("a reservation has %s", line)

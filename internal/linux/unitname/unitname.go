@@ -17,9 +17,9 @@ const (
 	AgentSocket = "dcm-agent.socket" // its socket, active if the configuration permits the agent
 )
 
-// The suffix of the directory with links to the companion nodes of a reservation's partitions. No
+// CompanionSuffix ends the name of the directory with links to the companion nodes of a reservation's partitions. No
 // reservation has such a name.
-const Beside = ".beside"
+const CompanionSuffix = ".beside"
 
 // ObserversVariable is the environment variable of dcm-guard with the names of the observers.
 const ObserversVariable = "DCM_OBSERVERS"

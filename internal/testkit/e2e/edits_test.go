@@ -36,7 +36,7 @@ func brokenEdit(m machine) {
 	if got := m.show("dcm.service", "ActiveState")["ActiveState"]; got != "active" {
 		m.t.Errorf("the daemon is %s", got)
 	}
-	m.lastGoodStaysInForce()
+	m.lastGoodStaysEffective()
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
 	if got := m.state(); got.Config != "" {
@@ -44,9 +44,9 @@ func brokenEdit(m machine) {
 	}
 }
 
-// lastGoodStaysInForce: while the file is broken, the last good configuration remains effective
+// lastGoodStaysEffective: while the file is broken, the last good configuration remains effective
 // for the daemon, a daemon-reload, runs, and the daemon's next start.
-func (m machine) lastGoodStaysInForce() {
+func (m machine) lastGoodStaysEffective() {
 	m.t.Helper()
 	dropins := m.show(agentUnit, "DropInPaths")["DropInPaths"]
 	m.run("systemctl daemon-reload")

@@ -10,7 +10,7 @@ type Account struct {
 	Version int       `json:"version"`
 	Taken   time.Time `json:"taken"`
 	Profile struct {
-		InForce string `json:"in_force"`
+		Effective string `json:"in_force"`
 	} `json:"profile"`
 	Health struct {
 		State   string `json:"state"`

@@ -54,7 +54,7 @@ func TestCalls(t *testing.T) {
 		t.Errorf("used: %+v, %v", used, err)
 	}
 	now, err := c.Account(t.Context())
-	if err != nil || now.Profile.InForce != "small" || now.Partitions()["cpx_nps4"] != 64 {
+	if err != nil || now.Profile.Effective != "small" || now.Partitions()["cpx_nps4"] != 64 {
 		t.Errorf("the account is %+v, %v", now, err)
 	}
 }

@@ -29,7 +29,7 @@ func (h *hostState) now() (sequence.Host, bool) {
 	return sequence.Host{
 		Down:       h.down,
 		Running:    a.Running(),
-		InForce:    a.Profile.InForce,
+		Effective:  a.Profile.Effective,
 		InSync:     a.Health.InSync,
 		Problem:    a.Problem(),
 		Partitions: a.Partitions(),

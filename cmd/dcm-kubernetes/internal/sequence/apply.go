@@ -18,7 +18,7 @@ func applying(s Input, op Operation) Step {
 	case target != op.Target:
 		op.Target, op.Outcome, op.Since = target, nil, s.Now
 		return keep(op, "Applying", "another profile was selected meanwhile: "+target.Profile)
-	case op.Outcome != nil && s.Now.Sub(op.Since) < s.Times.Retry && (!s.Host.InSync || s.Host.InForce != op.Profile):
+	case op.Outcome != nil && s.Now.Sub(op.Since) < s.Times.Retry && (!s.Host.InSync || s.Host.Effective != op.Profile):
 		return Step{Act: Wait{For: s.Times.Retry - s.Now.Sub(op.Since)}, Condition: isFalse(op.Outcome.Reason, op.Outcome.Message)}
 	case s.Plan == nil:
 		return wait(s, "Looking", "reading what the profile would change")
@@ -55,7 +55,7 @@ func withdrawn(s Input, op Operation) Step {
 		return used(s, op)
 	case planned && s.Plan == nil:
 		return wait(s, "Looking", "reading what the profile would change")
-	case planned && s.Plan.Refusal == nil && !s.Plan.Changes && s.Host.InForce == op.Profile:
+	case planned && s.Plan.Refusal == nil && !s.Plan.Changes && s.Host.Effective == op.Profile:
 		return refresh(s, op, nil)
 	case !s.Host.InSync:
 		return wait(s, "NotInSync", strings.TrimSpace("the node stays cordoned: no profile is selected, and the GPUs do not match the effective profile: "+s.Host.Problem))
@@ -63,8 +63,8 @@ func withdrawn(s Input, op Operation) Step {
 		return refresh(s, op, s.Config.Problem)
 	}
 	force := "no profile is effective"
-	if s.Host.InForce != "" {
-		force = "the effective profile is " + s.Host.InForce
+	if s.Host.Effective != "" {
+		force = "the effective profile is " + s.Host.Effective
 	}
 	return refresh(s, op, &Outcome{Reason: PartitionFailure, Message: "the label was removed before the change to " + op.Profile + "; " + force})
 }

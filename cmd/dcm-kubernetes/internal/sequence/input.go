@@ -111,7 +111,7 @@ type Config struct {
 type Host struct {
 	Down       string // why dcm cannot be queried; "" if it can
 	Running    bool   // a run is in progress
-	InForce    string // the effective profile
+	Effective  string // the effective profile
 	InSync     bool
 	Problem    string         // the problems with their hints
 	Partitions map[string]int // by mode, as cpx_nps4

@@ -89,7 +89,7 @@ func settled(s Input) *Step {
 	}
 	step := Step{Act: Rest{}, Condition: resting(s)}
 	switch {
-	case last.State == Success && s.Host.InForce == target.Profile:
+	case last.State == Success && s.Host.Effective == target.Profile:
 		return &step
 	case last.State == Success || last.Outcome == nil:
 		return nil // another profile was selected on the host

@@ -21,7 +21,7 @@ func idle() sequence.Input {
 		Times:  sequence.Times{Drain: 30 * time.Minute, Refresh: 10 * time.Minute, Retry: time.Hour, Look: 5 * time.Second, Budget: 15 * time.Second},
 		Node:   sequence.Node{Name: "n1", Profile: "small", Allocatable: map[string]int64{"amd.com/gpu": 8}},
 		Config: sequence.Config{Text: "{}", Hash: "h"},
-		Host:   sequence.Host{InForce: "whole", InSync: true, Partitions: map[string]int{"spx_nps1": 8}},
+		Host:   sequence.Host{Effective: "whole", InSync: true, Partitions: map[string]int{"spx_nps1": 8}},
 		Plan:   &sequence.Plan{Changes: true}, Pods: &sequence.Pods{},
 		Leases: &sequence.Leases{All: []sequence.Lease{{Name: "l1"}}},
 	}
@@ -106,7 +106,7 @@ func TestNext(t *testing.T) {
 		{"a label", idle(), func(*sequence.Input) {}, "patch waiting "},
 		{"no change needed", idle(), func(s *sequence.Input) { s.Plan.Changes = false }, "sequence.Use {Target:{Profile:small Hash:h}}"},
 		{"applied without a change", idle(), func(s *sequence.Input) { s.Plan.Changes, s.Used = false, &sequence.Used{Target: target} }, "patch success last=success RequestedPartitionConfigAlreadyExists"},
-		{"done", idle(), func(s *sequence.Input) { s.Node.Last, s.Host.InForce = last("success", 0, nil), "small" }, "sequence.Rest {}"},
+		{"done", idle(), func(s *sequence.Input) { s.Node.Last, s.Host.Effective = last("success", 0, nil), "small" }, "sequence.Rest {}"},
 		{"another profile selected on the host", idle(), func(s *sequence.Input) { s.Node.Last = last("success", 0, nil) }, "patch waiting "},
 		{"failed permanently", idle(), func(s *sequence.Input) {
 			s.Node.Last = last("failure", 0, &sequence.Outcome{Reason: "PartitionFailure", Message: "no"})
@@ -178,10 +178,10 @@ func TestNext(t *testing.T) {
 			s.Node.Profile, s.Used = "", &sequence.Used{Target: target, Failed: &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}}
 		}, "patch applying cordon taint failure PartitionFailure"},
 		{"label removed, profile effective", at(sequence.Applying, 0), func(s *sequence.Input) {
-			s.Node.Profile, s.Host.InForce, s.Plan.Changes = "", "small", false
+			s.Node.Profile, s.Host.Effective, s.Plan.Changes = "", "small", false
 		}, "patch refreshing cordon in-progress"},
 		{"label removed, older profile of that name", at(sequence.Applying, 0), func(s *sequence.Input) {
-			s.Node.Profile, s.Host.InForce = "", "small"
+			s.Node.Profile, s.Host.Effective = "", "small"
 		}, "patch refreshing cordon in-progress because the label was removed before the change to small; the effective profile is small"},
 		{"label removed before the change", at(sequence.Applying, 0), func(s *sequence.Input) { s.Node.Profile = "" },
 			"patch refreshing cordon in-progress because the label was removed before the change to small; the effective profile is whole"},
@@ -200,7 +200,7 @@ func TestNext(t *testing.T) {
 			s.Node.Op.Outcome = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}
 		}, "sequence.Wait {For:59m0s}"},
 		{"failed, and dcm retried by itself", at(sequence.Applying, time.Minute), func(s *sequence.Input) {
-			s.Node.Op.Outcome, s.Host.InForce = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "small"
+			s.Node.Op.Outcome, s.Host.Effective = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "small"
 		}, "sequence.Use {Target:{Profile:small Hash:h}}"},
 		{"another label after a failure", at(sequence.Applying, time.Minute), func(s *sequence.Input) {
 			s.Node.Op.Outcome, s.Node.Profile = &sequence.Outcome{Reason: "PartitionFailure", Message: "no"}, "near"

@@ -27,16 +27,16 @@ type DCM struct {
 	// Run, if set, is called during a run.
 	Run func()
 
-	mu      sync.Mutex
-	compute string
-	memory  string
-	inForce string
-	running bool
-	away    bool
-	missed  int // calls of UseFor to leave unanswered
-	uses    int
-	version time.Time
-	changed chan struct{}
+	mu        sync.Mutex
+	compute   string
+	memory    string
+	effective string
+	running   bool
+	away      bool
+	missed    int // calls of UseFor to leave unanswered
+	uses      int
+	version   time.Time
+	changed   chan struct{}
 }
 
 // NewDCM returns a DCM with undivided GPUs.
@@ -97,7 +97,7 @@ func (d *DCM) Account(context.Context) (agent.Account, error) {
 	defer d.mu.Unlock()
 	var a agent.Account
 	a.Version, a.Taken = 1, d.version
-	a.Profile.InForce, a.Health.InSync, a.Health.State = d.inForce, true, "healthy"
+	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, true, "healthy"
 	if d.running {
 		a.Health.State = "changing"
 	}
@@ -198,7 +198,7 @@ func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error
 			if compute != d.compute || memory != d.memory {
 				d.uses++
 			}
-			d.compute, d.memory, d.inForce = compute, memory, profile
+			d.compute, d.memory, d.effective = compute, memory, profile
 		}
 	})
 	if refused != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
-	"dcm/internal/app/cli/look"
+	"dcm/internal/app/cli/nodemodel"
+	"dcm/internal/app/cli/query"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -35,7 +35,7 @@ the GPUs, or a host check found an error.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
-	kind := imagined.NodeFlag(cmd, "check against a `KIND` of node")
+	kind := nodemodel.NodeFlag(cmd, "check against a `KIND` of node")
 	asJSON := console.JsonFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("json", "node")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
@@ -72,7 +72,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	fmt.Fprintf(con.Out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
-		look.CheckUsers(ctx, h, con, cfg)
+		query.CheckUsers(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
 		checkNodes(h, con)
 	}
@@ -83,7 +83,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 			con.Warn(w)
 		}
 	}
-	gpus, err := imagined.GPUs(ctx, h, cfg, kind)
+	gpus, err := nodemodel.GPUs(ctx, h, cfg, kind)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		r.name, r.minors = imagined.NamesByIndex(gpus), gpu.UnusedMinors(host.OpenNode(h, nil).Traits())
+		r.name, r.minors = nodemodel.NamesByIndex(gpus), gpu.UnusedMinors(host.OpenNode(h, nil).Traits())
 	} else if r.minors, err = host.Minors(h); err != nil {
 		return errors.Join(misplaced, err)
 	}

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/gpu/partition"
@@ -27,13 +27,13 @@ func ProfilesCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Args:    console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
-	kind := imagined.NodeFlag(cmd, "list those of a `KIND` of node")
+	kind := nodemodel.NodeFlag(cmd, "list those of a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := h.Config()
 		if err != nil {
 			return err
 		}
-		gpus, err := imagined.GPUs(c.Context(), h, cfg, *kind)
+		gpus, err := nodemodel.GPUs(c.Context(), h, cfg, *kind)
 		if err != nil && *kind != "" {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
@@ -20,7 +20,7 @@ type review struct {
 	cfg    *config.Config
 	gpus   []partition.GPU
 	minors gpu.Minors
-	name   func(string) string // replaces the addresses of imagined GPUs in a text
+	name   func(string) string // replaces the invented addresses of the GPUs of a kind of node
 }
 
 // profiles prints the result of each profile. Only the selected profile must fit. Without
@@ -39,7 +39,7 @@ func (r review) profiles(con *console.Console) error {
 			mark += " *"
 		}
 		p, _ := r.cfg.Lookup(profile)
-		after, _, err := imagined.Outcome(p, r.gpus)
+		after, _, err := nodemodel.Outcome(p, r.gpus)
 		if err == nil {
 			err = r.after(con, after, selected)
 		}

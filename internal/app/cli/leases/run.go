@@ -18,7 +18,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -56,14 +56,14 @@ A lease requires that a profile was applied since boot.`,
 	console.DurationFlag(cmd, &w.Time, "time", "", "end the lease after that time")
 	f.BoolVar(&w.DryRun, "dry-run", false, "print which partitions would be granted, and change nothing")
 	asJSON := f.Bool("json", false, "print JSON")
-	var s imagined.Node
+	var s nodemodel.Node
 	f.StringVar(&s.Free, "free", "", "with --dry-run: assume that only these partitions are free")
 	f.StringVar(&s.Model, "node", "", "with --dry-run: a `KIND` of node, such as mi300x-8, instead of this host")
 	f.StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		err := checkOptions(w, f.Changed, given, *asJSON)
 		if err == nil {
-			err = checkImagined(s, w)
+			err = checkHypothetical(s, w)
 		}
 		if err != nil {
 			return exitcode.With(exitcode.Usage, err)
@@ -106,23 +106,23 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	return err
 }
 
-func checkImagined(s imagined.Node, w dbusapi.Request) error {
+func checkHypothetical(s nodemodel.Node, w dbusapi.Request) error {
 	switch {
-	case s.Imagined() && !w.DryRun:
+	case s.Hypothetical() && !w.DryRun:
 		return errors.New("--free and --node require --dry-run")
 	case s.Profile != "" && s.Model == "":
 		return errors.New("--profile requires --node")
-	case s.Imagined() && w.Share > 0:
+	case s.Hypothetical() && w.Share > 0:
 		return errors.New("--share cannot be combined with --free or --node")
 	}
 	return nil
 }
 
-// showChoice prints which partitions would be granted: by the daemon, or computed here for an
-// imagined node.
-func showChoice(ctx context.Context, h *host.Host, con *console.Console, s imagined.Node, w dbusapi.Request, asJSON bool) error {
+// showChoice prints which partitions would be granted: by the daemon, or computed here for a
+// hypothetical node.
+func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, w dbusapi.Request, asJSON bool) error {
 	var l dbusapi.Lease
-	if s.Imagined() {
+	if s.Hypothetical() {
 		book, err := s.Allocations(ctx, h)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -27,7 +27,7 @@ import (
 func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Target, gpus []partition.GPU) {
 	const what = "a change while a GPU is open"
 	vendor := t.Vendor(gpus)
-	_, steps, err := imagined.Outcome(t.Profile, gpus)
+	_, steps, err := nodemodel.Outcome(t.Profile, gpus)
 	if e.provoked[vendor] || err != nil || len(steps) == 0 {
 		return
 	}

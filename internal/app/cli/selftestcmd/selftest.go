@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -88,7 +88,7 @@ func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error
 			t.Row("-", to.Mode, "skipped: "+to.SkipReason)
 			continue
 		}
-		next, list, err := imagined.Outcome(to.Profile, now)
+		next, list, err := nodemodel.Outcome(to.Profile, now)
 		if err != nil {
 			t.Row("-", to.Mode, "skipped: "+err.Error())
 			continue

@@ -155,7 +155,7 @@ func settings(h *host.Host, cfg *config.Config) status.Settings {
 	if cfg == nil {
 		return status.Settings{}
 	}
-	return status.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg), Lasting: cfg.Persistent,
+	return status.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg), Persistent: cfg.Persistent,
 		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
 }
 

@@ -1,4 +1,4 @@
-package look
+package query
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -24,7 +24,7 @@ func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Args:  console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
-	var s imagined.Node
+	var s nodemodel.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
 	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
@@ -54,7 +54,7 @@ type way struct {
 	Cost int    `json:"cost"`
 }
 
-func topology(ctx context.Context, h *host.Host, con *console.Console, s imagined.Node, asJSON bool) error {
+func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, asJSON bool) error {
 	book, err := s.Allocations(ctx, h)
 	if err != nil {
 		return err

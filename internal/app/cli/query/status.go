@@ -1,4 +1,4 @@
-package look
+package query
 
 import (
 	"bytes"
@@ -90,9 +90,9 @@ func StatusText(con *console.Console, a status.Account, now time.Time) []byte {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, value string) { fmt.Fprintf(tab, "  %s\t%s\n", name, value) }
 	switch {
-	case a.Profile.Broken != "" && a.Profile.InForce != "":
+	case a.Profile.Broken != "" && a.Profile.Effective != "":
 		row("Effective", selected(a.Profile))
-	case a.Profile.InForce != "":
+	case a.Profile.Effective != "":
 		row("Selected", selected(a.Profile))
 	}
 	for _, u := range a.Units {
@@ -130,14 +130,14 @@ func headline(con *console.Console, h status.Health) string {
 }
 
 func selected(p status.Profile) string {
-	s := p.InForce
+	s := p.Effective
 	if p.Source != "" {
 		s += " (" + p.Source + ")"
 	}
 	if p.UntilReboot {
 		s += ", until reboot"
-		if p.Lasting != "" && p.Lasting != p.InForce {
-			s += " instead of " + p.Lasting
+		if p.Persistent != "" && p.Persistent != p.Effective {
+			s += " instead of " + p.Persistent
 		}
 	}
 	return s

@@ -1,4 +1,4 @@
-package imagined
+package nodemodel
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type Node struct {
 	Free    string // what is free there; "" for what is, or on a kind of node for all
 }
 
-// Imagined reports whether the choice is not for this host in its current state.
-func (s Node) Imagined() bool { return s.Model != "" || s.Free != "" }
+// Hypothetical reports whether the choice is not for this host in its current state.
+func (s Node) Hypothetical() bool { return s.Model != "" || s.Free != "" }
 
 // Allocations returns the partitions with their holders.
 func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) {

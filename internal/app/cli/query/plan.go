@@ -1,4 +1,4 @@
-package look
+package query
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/app/cli/imagined"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
@@ -51,7 +51,7 @@ as it is after its first boot; the GPUs of this host are not queried.`,
 		ValidArgsFunction: console.ProfileNames(h),
 	}
 	asJSON := console.JsonFlag(cmd)
-	kind := imagined.NodeFlag(cmd, "plan for a `KIND` of node")
+	kind := nodemodel.NodeFlag(cmd, "plan for a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if *kind != "" {
 			return planned(h, con, given, *kind, *asJSON)
@@ -75,9 +75,9 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	if err != nil {
 		return err
 	}
-	name := imagined.NamesByIndex(gpus)
+	name := nodemodel.NamesByIndex(gpus)
 	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Warnings: []string{}, name: name}
-	after, steps, err := imagined.Outcome(profile, gpus)
+	after, steps, err := nodemodel.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
 		short := gpu.UnusedMinors(host.OpenNode(h, nil).Traits()).Shortage(after)

@@ -1,3 +1,0 @@
-// Package imagined simulates a node in memory: GPUs of a model with a profile. It is for the
-// options --node and --free.
-package imagined

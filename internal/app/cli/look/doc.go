@@ -1,2 +1,0 @@
-// Package look has the commands that show the state of the host and change nothing.
-package look

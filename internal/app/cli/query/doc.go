@@ -1,0 +1,2 @@
+// Package query has the commands that show the state of the host and change nothing.
+package query
