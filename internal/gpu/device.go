@@ -68,6 +68,7 @@ type Part struct {
 
 	// Of a partition without a render node (MIG):
 	Profile        string   // MIG profile
+	Start          int      // first memory slot of the GPU instance
 	Node           string   // device node of the partition alone
 	CompanionNodes []string // further nodes that a user of the partition must open
 }

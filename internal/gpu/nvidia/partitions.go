@@ -30,7 +30,7 @@ func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 				continue // the driver has no node for it
 			}
 			out = append(out, gpu.Part{
-				Index: len(out), ID: uuid(g, i.ID, c.ID), Profile: c.Profile, Bytes: memoryOf(g, i),
+				Index: len(out), ID: uuid(g, i.ID, c.ID), Profile: c.Profile, Start: i.Place.Start, Bytes: memoryOf(g, i),
 				Node: capNode(private), CompanionNodes: append([]string{capNode(shared), own}, every...),
 			})
 		}

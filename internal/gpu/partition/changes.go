@@ -1,0 +1,87 @@
+package partition
+
+import "slices"
+
+// Change is what a plan does to one GPU.
+type Change struct {
+	GPU Address
+
+	// Whole reports that the GPU itself changes: its mode is switched or its driver is
+	// reloaded. No partition of it stays, and no process can keep it open.
+	Whole bool
+
+	// Of a GPU with MIG that is not changed as a whole. Each instance has a placement. A
+	// removed instance that is created again with other compute instances is in both lists.
+	Kept    []Instance // stay as they are, with their users
+	Removed []Instance // are destroyed
+	Created []Instance // are created
+}
+
+// Keeps reports whether the MIG instance that begins at the memory slot stays.
+func (c Change) Keeps(start int) bool {
+	return slices.ContainsFunc(c.Kept, func(i Instance) bool { return i.Start == start })
+}
+
+// Changes returns what the plan does to each GPU that it concerns, in PCI order. have is the
+// state for which it was planned. A memory mode concerns the GPUs of the hive, and the reload
+// of a driver concerns all GPUs of its vendor. A GPU without a change is not listed.
+func (s Steps) Changes(have []GPU) []Change {
+	var out []Change
+	for _, g := range byAddress(have) {
+		if c, ok := s.change(g); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// change returns what the plan does to one GPU, and false if it does nothing.
+func (s Steps) change(g GPU) (Change, bool) {
+	c, concerned := Change{GPU: g.Address}, false
+	shape := g.Shape()
+	for _, step := range s {
+		if !step.concerns(g) {
+			continue
+		}
+		concerned = true
+		switch step.Kind {
+		case DestroyInstances, CreateInstances:
+			shape = shape.AfterStep(step)
+		default:
+			c.Whole = true
+		}
+	}
+	if !concerned || c.Whole || g.MIG == nil {
+		c.Whole = concerned
+		return c, concerned
+	}
+	destroyed := s.destroyed(g)
+	for _, i := range g.MIG.Instances {
+		if slices.ContainsFunc(destroyed, func(d Instance) bool { return d.Start == i.Start }) {
+			c.Removed = append(c.Removed, i)
+		} else {
+			c.Kept = append(c.Kept, i)
+		}
+	}
+	for _, i := range shape.MIG.Instances {
+		if !c.Keeps(i.Start) {
+			c.Created = append(c.Created, i)
+		}
+	}
+	return c, true
+}
+
+// destroyed returns the instances of the GPU that the plan destroys.
+func (s Steps) destroyed(g GPU) []Instance {
+	for _, step := range s {
+		if step.Kind == DestroyInstances && step.GPU == g.Address {
+			return g.MIG.Instances
+		}
+	}
+	return nil
+}
+
+// concerns reports whether the step changes the GPU.
+func (s Step) concerns(g GPU) bool {
+	return s.GPU == g.Address || slices.Contains(s.Hive, g.Address) || s.Kind.Reloads() && s.Kind.Vendor() == g.Vendor
+}
