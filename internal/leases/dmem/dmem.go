@@ -1,8 +1,8 @@
 // Package dmem limits the device memory of a cgroup, by the kernel's dmem controller
 // (cgroup-v2.rst, DMEM; since 6.14, for drivers that support it).
 //
-// systemd does not know the controller and does not change its files. The package does not
-// decide which cgroups have which limits.
+// systemd does not support the controller and does not change its files. The caller decides which
+// cgroups get which limits.
 package dmem
 
 import (
@@ -21,7 +21,7 @@ import (
 // Tree is a mounted cgroup2: "/sys/fs/cgroup".
 type Tree struct{ Root string }
 
-// UnsupportedError is returned if this kernel, or the driver, has no such limits.
+// UnsupportedError is returned if the kernel or the GPU's driver does not support memory limits.
 type UnsupportedError struct{ Err error }
 
 func (e *UnsupportedError) Error() string { return e.Err.Error() }

@@ -1,5 +1,5 @@
-// Package drain keeps new leases from being granted while a command waits for the end of all
-// leases.
+// Package drain stops the granting of new leases while a command waits for the end of all leases,
+// as dcm apply --when-idle does.
 //
 // It must not import frontends or app.
 package drain

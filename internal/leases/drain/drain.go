@@ -11,12 +11,12 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// lockFile is locked by the process that waits for the end of the leases. Other users cannot read
-// it, so that they cannot lock it.
+// lockFile is locked by the process that waits for the end of the leases. Only root can open it, so
+// no other user can lock it.
 func lockFile(h *host.Host) string { return h.Path("run/dcm/when-idle.lock") }
 
 // Start prevents new leases until release is called or this process ends. It returns
-// [filelock.ErrLocked] if another process does so already.
+// [filelock.ErrLocked] if another process already waits.
 func Start(h *host.Host, command []string) (release func(), err error) {
 	unlock, err := filelock.TryLock(lockFile(h))
 	if err != nil {
@@ -35,7 +35,7 @@ func Start(h *host.Host, command []string) (release func(), err error) {
 }
 
 // Holder describes the process that waits for the end of the leases. It returns "" if there is none,
-// or if this process has no permission to read that.
+// or if the caller has no permission to test the lock.
 func Holder(h *host.Host) string {
 	held, err := filelock.Held(lockFile(h))
 	if err != nil || !held {

@@ -1,7 +1,7 @@
-// Package exclusive returns the device nodes that only their holders can open, and the cgroups below
-// which they open: for a reservation the slice of its unit, for a lease its scope. dcm-guard writes
-// this table into the kernel. The daemon and the status compare it with the table that dcm-guard has
-// read back.
+// Package exclusive computes the table of the guard: the device nodes of exclusive partitions, and the
+// cgroups whose processes may open them. For a reservation that is the slice of its unit, for a lease
+// its scope. dcm-guard writes this table into the kernel. The daemon and the status compare it with the
+// table that dcm-guard has read back.
 //
 // The package does not access the kernel's table, and changes nothing.
 package exclusive
@@ -38,11 +38,11 @@ type Host struct {
 	Observers []string // services that may open every partition
 }
 
-// Wanted returns the table for these partitions and these units below dcm.slice. If
-// nothing is exclusive, it is empty.
-func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, tenants []systemd.Tenant) (runstate.GuardTable, error) {
+// Wanted returns the table for these partitions and the units below dcm.slice. If no partition
+// is exclusive, the table is empty.
+func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, inSlice []systemd.Tenant) (runstate.GuardTable, error) {
 	units := make(map[string][]string)
-	for _, t := range tenants {
+	for _, t := range inSlice {
 		units[t.Unit] = t.Allow
 	}
 	out := runstate.GuardTable{Table: []runstate.Guarded{}, All: []runstate.Cgroup{}}
@@ -50,9 +50,9 @@ func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, tenant
 	for _, e := range lease.ExclusiveParts(p, units) {
 		of, known := cgroups[e.Holder]
 		if !known {
-			paths, err := h.holder(ctx, u, p, e, tenants)
+			paths, err := h.holderCgroups(ctx, u, p, e, inSlice)
 			if err == nil {
-				of, err = h.numbered(paths)
+				of, err = h.withIDs(paths)
 			}
 			if err != nil {
 				return out, err
@@ -75,15 +75,15 @@ func (h Host) Wanted(ctx context.Context, u Units, p runstate.Partitions, tenant
 	slices.SortFunc(out.Table, func(a, b runstate.Guarded) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Holder, b.Holder))
 	})
-	paths, err := h.all(ctx, u)
+	paths, err := h.observerCgroups(ctx, u)
 	if err == nil {
-		out.All, err = h.numbered(paths)
+		out.All, err = h.withIDs(paths)
 	}
 	return out, err
 }
 
-// Any reports whether a reservation or a lease is exclusive. leased has the names of the leases'
-// units.
+// Any reports whether a reservation with partitions or a lease is exclusive. leased contains the
+// unit names of the leases.
 func Any(reserved []runstate.Reservation, leased []string) bool {
 	return slices.ContainsFunc(reserved, func(r runstate.Reservation) bool { return r.Exclusive && len(r.Partitions) > 0 }) ||
 		slices.ContainsFunc(leased, Lease)
@@ -95,9 +95,9 @@ func Lease(unit string) bool {
 	return ok && n.Kind == unitname.ExclusiveLease
 }
 
-// holder returns the paths of a holder's cgroups. A unit that was started elsewhere below dcm.slice,
-// with another Slice=, keeps its partitions until it is restarted.
-func (h Host) holder(ctx context.Context, u Units, p runstate.Partitions, e lease.ExclusivePart, tenants []systemd.Tenant) ([]string, error) {
+// holderCgroups returns the paths of the cgroups of a partition's holder. A unit that still runs in
+// another slice below dcm.slice, because its Slice= has changed, keeps access until it is restarted.
+func (h Host) holderCgroups(ctx context.Context, u Units, p runstate.Partitions, e lease.ExclusivePart, inSlice []systemd.Tenant) ([]string, error) {
 	if e.Reservation == nil {
 		path, err := u.ControlGroup(ctx, e.Holder)
 		return []string{path}, err
@@ -112,7 +112,7 @@ func (h Host) holder(ctx context.Context, u Units, p runstate.Partitions, e leas
 		slice = systemd.ReservationSlice(r.Name, own)
 	}
 	paths := []string{SlicePath(slice)}
-	for _, t := range tenants {
+	for _, t := range inSlice {
 		shares := lease.SharedBy(p, t.Unit)
 		if t.Unit != r.Unit && (shares == nil || shares.Name != r.Name) {
 			continue
@@ -128,8 +128,8 @@ func (h Host) holder(ctx context.Context, u Units, p runstate.Partitions, e leas
 	return paths, nil
 }
 
-// all returns the paths of the cgroups below which every device opens.
-func (h Host) all(ctx context.Context, u Units) ([]string, error) {
+// observerCgroups returns the paths of the cgroups whose processes may open every device of the table.
+func (h Host) observerCgroups(ctx context.Context, u Units) ([]string, error) {
 	paths := []string{SlicePath(unitname.ObserverSlice)}
 	for _, unit := range h.Observers {
 		own, err := systemd.OwnSlice(h.Root, unit, false)
@@ -153,8 +153,8 @@ func (h Host) all(ctx context.Context, u Units) ([]string, error) {
 	return paths, nil
 }
 
-// numbered returns the cgroups with their numbers, without those that do not exist.
-func (h Host) numbered(paths []string) ([]runstate.Cgroup, error) {
+// withIDs returns the cgroups with their IDs. It leaves out cgroups that do not exist.
+func (h Host) withIDs(paths []string) ([]runstate.Cgroup, error) {
 	out := []runstate.Cgroup{}
 	for _, path := range paths {
 		if path == "" {
@@ -173,7 +173,8 @@ func (h Host) numbered(paths []string) ([]runstate.Cgroup, error) {
 	return out, nil
 }
 
-// device returns "226:129" for a node, "" if no process can open it.
+// device returns the device number of a node, such as "226:129", or "" if there is no such
+// character device.
 func (h Host) device(node string) (string, error) {
 	path := filepath.Join(h.Root, node)
 	var st unix.Stat_t
@@ -227,7 +228,7 @@ func Intruders(t runstate.GuardTable, holders []runstate.Holder, cgroup func(pid
 				}
 				path = &now
 			}
-			if text := intruder(h, g.Partition); !may(*path, g, t.All) && !slices.Contains(out, text) {
+			if text := intruder(h, g.Partition); !mayOpen(*path, g, t.All) && !slices.Contains(out, text) {
 				out = append(out, text)
 			}
 		}
@@ -235,7 +236,7 @@ func Intruders(t runstate.GuardTable, holders []runstate.Holder, cgroup func(pid
 	return out
 }
 
-func may(path string, g runstate.Guarded, all []runstate.Cgroup) bool {
+func mayOpen(path string, g runstate.Guarded, all []runstate.Cgroup) bool {
 	return slices.ContainsFunc(slices.Concat(g.Cgroups, all), func(c runstate.Cgroup) bool { return Below(path, c.Path) })
 }
 

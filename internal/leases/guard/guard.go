@@ -16,7 +16,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// OffReason is the reason that leases have after `dcm guard off`.
+// OffReason is the reason, after `dcm guard off`, why leases are not exclusive.
 const OffReason = "an administrator has switched the guard off"
 
 // IsOff reports whether an administrator has switched the guard off.
@@ -25,25 +25,25 @@ func IsOff(h *host.Host) bool {
 	return err == nil
 }
 
-// State is what the guard does.
+// State is the state of the guard.
 type State string
 
 // The states of the guard.
 const (
 	Loaded      State = "loaded"
 	Unused      State = "unused"      // nothing is exclusive
-	Off         State = "off"         // by an administrator
-	Unsupported State = "unsupported" // by this kernel
+	Off         State = "off"         // an administrator ran `dcm guard off`
+	Unsupported State = "unsupported" // this kernel cannot load the guard's program
 	OutOfDate   State = "out-of-date" // its table does not match the exclusive partitions
 )
 
 // Status is the guard's state and its table.
 type Status struct {
 	State   State              `json:"state"`
-	Why     string             `json:"why"` // of a state that is neither loaded nor unused
-	Devices int                `json:"devices"`
+	Why     string             `json:"why"`     // reason for the states off, unsupported and out-of-date
+	Devices int                `json:"devices"` // number of devices in the table
 	Table   []runstate.Guarded `json:"table"`
-	All     []runstate.Cgroup  `json:"all"`
+	All     []runstate.Cgroup  `json:"all"`  // cgroups that may open every device of the table
 	Open    []string           `json:"open"` // processes that had an exclusive partition open before it was exclusive
 }
 
@@ -84,7 +84,7 @@ func ReadStatus(ctx context.Context, h *host.Host, observers []string) (Status, 
 	return out, err
 }
 
-// Needed reports whether something is exclusive, or guarded.
+// Needed reports whether a reservation or a lease is exclusive, or whether the guard is loaded.
 func Needed(h *host.Host) bool {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err == nil && state != nil && (state.Loaded || state.Changing) {
@@ -105,7 +105,7 @@ func Due(ctx context.Context, h *host.Host, observers []string) (string, error) 
 	return DueFor(ctx, h, observers, func(string) bool { return true })
 }
 
-// DueFor is [Due] for some of the holders.
+// DueFor is [Due] for the part of the table whose holders the function selects.
 func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(string) bool) (string, error) {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err != nil || IsOff(h) {
@@ -161,7 +161,7 @@ func summary(t runstate.GuardTable) string {
 	return fmt.Sprintf("%d devices of %s", len(t.Table), holders)
 }
 
-// wantedTable returns the table for the present units, which it reads from PID 1.
+// wantedTable returns the table for the units that are below dcm.slice now. It queries PID 1.
 func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstate.GuardTable, error) {
 	parts, err := runstate.ReadPartitions(h.Runtime())
 	if err != nil || parts == nil {
@@ -172,16 +172,17 @@ func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstat
 		return runstate.GuardTable{}, err
 	}
 	defer conn.Close()
-	tenants, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
+	inSlice, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
 	if err != nil {
 		return runstate.GuardTable{}, err
 	}
-	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn.Cgroups, *parts, tenants)
+	return exclusive.Host{Root: h.Path(), Observers: observers}.Wanted(ctx, conn.Cgroups, *parts, inSlice)
 }
 
-// Intruders names the processes that have an exclusive partition of these holders open without
-// permission: they opened it before it was exclusive. It must be called after the kernel has the
-// table. Then a process that it does not find cannot open the partition later.
+// Intruders names the processes that have an exclusive partition open and are not in a cgroup of its
+// holder. They opened it before it was exclusive. holder selects the holders whose partitions are
+// checked. Call Intruders after the guard is loaded: then no other process can open the partition
+// later.
 func Intruders(ctx context.Context, h *host.Host, holder func(string) bool) ([]string, error) {
 	state, err := runstate.ReadGuard(h.Runtime())
 	if err != nil || state == nil || !state.Loaded {

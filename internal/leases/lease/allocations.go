@@ -11,22 +11,22 @@ import (
 // UnitDevices is a unit below dcm.slice with its device list in PID 1.
 type UnitDevices struct {
 	Unit    string
-	Active  bool     // active, starting or stopping: it may have processes
-	Allowed []string // the devices in DeviceAllow=, links resolved
+	Active  bool     // it is active, starting or stopping, so it may have processes
+	Allowed []string // paths of the device nodes in DeviceAllow=, with links resolved
 }
 
 // Allocation is a partition with its holders.
 type Allocation struct {
 	runstate.Part
-	Units []string // units whose DeviceAllow= names it: active services with a reservation, and leases
-	For   string   // the reservation that has it, even if its unit is not active
-	Users []string // units, or processes as "python[4711]", that have it open and are none of Units
+	Units []string // active units whose DeviceAllow= names it: reserved services, and leases
+	For   string   // the reservation that it was chosen for, even if the unit is not active
+	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
 }
 
 // Free reports whether the partition can be allocated.
 func (h Allocation) Free() bool { return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 }
 
-// Whose names the holders, for an error message.
+// Whose returns the names of the holders, for an error message.
 func (h Allocation) Whose() []string {
 	out := slices.Concat(h.Units, h.Users)
 	if h.For != "" && len(h.Units) == 0 {
@@ -39,11 +39,11 @@ func (h Allocation) Whose() []string {
 type Snapshot struct {
 	Parts    []runstate.Part
 	Units    []UnitDevices
-	Reserved map[string]string   // partition → reservation
-	Open     map[string][]string // partition → units and processes that have it open
+	Reserved map[string]string   // name of the reservation, by partition
+	Open     map[string][]string // units and processes that have a partition open, by partition
 }
 
-// after returns the snapshot as it is when some units have ended.
+// after returns the snapshot as it will be after the end of some units.
 func (s Snapshot) after(ended func(unit string) bool) Snapshot {
 	s.Units = slices.DeleteFunc(slices.Clone(s.Units), func(u UnitDevices) bool { return ended(u.Unit) })
 	open := make(map[string][]string)
@@ -96,8 +96,8 @@ func taken(allocations []Allocation) map[string]bool {
 	return out
 }
 
-// unshareable returns the partitions that cannot take another of that many sharers: held unshared,
-// shared with another count, or at the limit.
+// unshareable returns the partitions that a lease cannot share with of-1 others: they have a holder
+// that does not share, are shared with another limit, or already have that many leases.
 func unshareable(allocations []Allocation, of int) map[string]bool {
 	out := make(map[string]bool)
 	for _, h := range allocations {
@@ -112,7 +112,7 @@ func unshareable(allocations []Allocation, of int) map[string]bool {
 	return out
 }
 
-// onlyShared adds to the unavailable partitions those that no lease shares yet.
+// onlyShared returns the partitions in no, and those that no lease has yet.
 func onlyShared(allocations []Allocation, no map[string]bool) map[string]bool {
 	out := maps.Clone(no)
 	for _, h := range allocations {
@@ -131,7 +131,7 @@ func all(allocations []Allocation) []runstate.Part {
 	return out
 }
 
-// count returns the number of partitions in the leases of the users for whom counts returns true.
+// count returns how many partitions the leases of some users have. counts selects the users.
 func count(allocations []Allocation, counts func(uid uint32) bool) int {
 	n := 0
 	for _, h := range allocations {

@@ -15,12 +15,12 @@ import (
 // Config configures an [Allocator].
 type Config struct {
 	Host   Host
-	Common []string // nodes for partitions that name no additional ones: "/dev/kfd"
+	Common []string // device nodes for partitions without companion nodes: "/dev/kfd"
 
-	// RejoinWindow is called when the first caller reconnects that waited before a restart of the
-	// daemon. It returns a channel that is closed when the reconnect window ends. Until then
-	// no request that waits is served, and requests are ordered by the age of their callers'
-	// connections. The queue is not persisted. nil: there is no window.
+	// RejoinWindow is called after a restart of the daemon, when the first caller reconnects that
+	// waited before. It returns a channel that is closed when the window for reconnecting ends.
+	// Until then no waiting request gets a lease, and requests are ordered by the age of their
+	// callers' connections. The queue itself is not stored. nil: there is no window.
 	RejoinWindow func() <-chan struct{}
 
 	// Member reports whether a user is in a group. nil: no user is in any group.
@@ -48,7 +48,7 @@ func New(c Config) *Allocator {
 	return a
 }
 
-// Limit sets the limits for all requests, also for those in the queue.
+// Limit sets the limits. They also apply to requests that are in the queue already.
 func (a *Allocator) Limit(l Limits) {
 	a.policy.set(l)
 	a.queue.wake()
@@ -89,13 +89,13 @@ func (a *Allocator) Consider(ctx context.Context, c Caller, r Request) (placemen
 	return a.policy.choose(at.excludeOwn(snapshot), c, r)
 }
 
-// Release ends a lease and its processes: for root any, for a user the user's own.
+// Release ends a lease and its processes. Root may end any lease, other users only their own.
 func (a *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
 	name, ok := unitname.ParseLease(unit)
 	if !ok {
 		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, unitname.Lease{Kind: unitname.ConfinedLease, UID: 1000, ID: "4f1c09aa"})
 	}
-	if uid != 0 && uid != name.UID { // before any work, since every user may call
+	if uid != 0 && uid != name.UID { // checked before PID 1 is queried, since every user may call
 		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
 	}
 	active, err := a.host.Scopes.Active(ctx, unit)
@@ -111,15 +111,16 @@ func (a *Allocator) Release(ctx context.Context, uid uint32, unit string) error 
 // Queue returns the requests that wait, in the order in which they are served.
 func (a *Allocator) Queue() []Queued { return a.queue.entries() }
 
-// Remove removes the request of a process from the queue: for root any, for a user the user's own.
+// Remove removes the request of a process from the queue. Root may remove any request, other users
+// only their own.
 func (a *Allocator) Remove(uid uint32, pid int) error { return a.queue.remove(uid, pid) }
 
-// keepWindow is the age up to which a lease with a time limit counts as a new one.
+// keepWindow limits the age of a lease with a time limit that keep returns.
 const keepWindow = time.Minute
 
-// keep returns the lease that the caller is alone in if it is the requested one. If the daemon
-// ended after the move and before the answer, the caller gets its lease with the next call. It
-// neither waits nor delays a drain.
+// keep returns the caller's present lease if it already fulfils the request. This completes a call
+// that was interrupted: if the daemon ended after it had moved the caller into the scope, the caller
+// calls again. keep neither waits nor delays a drain.
 func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
 	at := locate(a.host.Processes, c)
 	n, _ := unitname.ParseLease(at.unit)
@@ -156,14 +157,13 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	return l, true
 }
 
-// maxExclusive is the number of leases that a caller gets in turn until no other process has
-// the partitions open. A user who waits for the scope of an exclusive lease to appear can
-// open its partitions each time.
+// maxExclusive limits how many leases are tried for one exclusive request. A user can watch for the
+// scope of a new lease and open its partitions before the guard protects them, each time.
 const maxExclusive = 4
 
 // request queues a request and returns its lease. If other processes have the partitions of an
-// exclusive lease open, it replaces the lease by one of other partitions. If there are none now,
-// the caller keeps the lease, whose notes name the processes.
+// exclusive lease open, it replaces the lease by one with other partitions. If no others are free,
+// the caller keeps the lease, and its notes name the processes.
 func (a *Allocator) request(ctx context.Context, c Caller, r Request) (Lease, error) {
 	l, opened, err := a.attempt(ctx, c, r)
 	if err != nil {
@@ -184,12 +184,11 @@ func (a *Allocator) request(ctx context.Context, c Caller, r Request) (Lease, er
 	return l, nil
 }
 
-// notMovedDelay is the delay before a request that waits is queued again because systemd has
-// moved no process into its scopes.
+// notMovedDelay is the delay before a waiting request is queued again after [ErrNotMoved].
 const notMovedDelay = time.Second
 
-// attempt queues a request. A request that waits does not fail because of a daemon-reexec: it
-// returns to its place in the queue. opened is as in [starter.protect].
+// attempt queues a request. If a daemon-reexec prevents the start of a waiting request, the request
+// returns to its place in the queue instead of failing. opened is as in [starter.protect].
 func (a *Allocator) attempt(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
 	since := time.Now()
 	for {
@@ -227,7 +226,7 @@ func (a *Allocator) enqueue(ctx context.Context, p *pending) (l Lease, opened bo
 	}
 }
 
-// use starts the lease of a grant. The server holds the lock of the partitions until it returns.
+// use starts the lease of a grant. The server keeps the partitions locked until use returns.
 func (a *Allocator) use(ctx context.Context, p *pending, g grant) (Lease, error) {
 	defer close(g.done)
 	if err := a.host.Processes.Check(p.Caller); err != nil {

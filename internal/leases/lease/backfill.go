@@ -11,9 +11,9 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// OvertakeLimit is the longest time limit of a lease that may start before an earlier request
-// whose own start is not known, because it needs the partitions of a lease without a time limit.
-// The earlier request starts later by at most that.
+// OvertakeLimit limits how much later an earlier request starts because of leases that overtake it.
+// It applies if the start of the earlier request cannot be predicted, because it needs partitions of
+// a lease without a time limit. Then only leases with a time limit up to OvertakeLimit may overtake.
 const OvertakeLimit = 15 * time.Minute
 
 // candidate is a request that can start now.
@@ -34,11 +34,11 @@ type schedule struct {
 	rejoining bool                   // callers reconnect: no request that waits may start
 
 	ahead  []*pending             // earlier requests that wait for partitions
-	starts map[*pending]time.Time // when those can start, as far as it was calculated
-	held   map[string]bool        // keys of the limits that an earlier request waits for
+	starts map[*pending]time.Time // earliest start of those in ahead, calculated when needed
+	held   map[string]bool        // keys of limits that keep an earlier request from starting
 }
 
-// judge returns the lease that a request may start now, or why it may not.
+// judge returns the lease that a request may start now, or an error that says why it cannot start.
 func (s *schedule) judge(p *pending) (*candidate, error) {
 	at := locate(s.processes, p.Caller)
 	if err := s.policy.impossible(s.snapshot, p.Caller, p.Request, at); err != nil {
@@ -71,10 +71,10 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 	return &candidate{p, snapshot, choice, at.replaced()}, nil
 }
 
-// delays reports whether an earlier request might start later because of a lease that starts now.
-// It does not if it cannot use the partitions of the lease, if the lease ends before the time at
-// which the earlier request can start, or if there are enough partitions for both then. If that
-// time is not known, the lease must not be longer than [OvertakeLimit].
+// delays reports whether a lease that starts now might delay an earlier request. It cannot if the
+// earlier request cannot use the partitions of the lease, if the lease ends before the predicted
+// start of the earlier request, or if there will be enough partitions for both. If no start can be
+// predicted, a lease up to [OvertakeLimit] counts as no delay.
 func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 	if !s.uses(earlier, c) {
 		return false
@@ -104,8 +104,8 @@ func (s *schedule) uses(p *pending, c placement.Choice) bool {
 	})
 }
 
-// earliest returns when a request can start if each lease ends at its time limit and leases
-// without one never end; zero if it cannot start then.
+// earliest returns when a request can start. It assumes that each lease ends at its time limit, and
+// that leases without a limit never end. It returns the zero time if the request could never start.
 func (s *schedule) earliest(p *pending) time.Time {
 	times := []time.Time{s.now}
 	for _, t := range s.terms() {

@@ -16,7 +16,7 @@ func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.
 	if r.Kinds, err = r.Sought.Match(kinds); err != nil {
 		return placement.Choice{}, err
 	}
-	no := taken(allocations)
+	no := taken(allocations) // the partitions that cannot be chosen
 	if r.Kind == unitname.SharedLease {
 		no = unshareable(allocations, r.Of)
 		// Partitions that are shared already are filled first.

@@ -5,6 +5,7 @@
 // changes an allocation.
 //
 // [Allocator] answers requests. Its queue orders them, its policy applies the limits and chooses
-// partitions, a server decides which request is next, and a starter creates the scope. The package
-// does not know D-Bus, how partitions are found, or which users may call.
+// partitions, a server decides which request is next, and a starter creates the scope. A process gets
+// a lease by being moved into the scope ([Move]). The package does not know D-Bus, how partitions are
+// found, or which users may call.
 package lease

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// ErrNotMoved is returned for a scope into which systemd has moved no process. A daemon-reexec
-// makes systemd forget the process of a queued scope.
+// ErrNotMoved is returned if a scope was created but systemd did not move the process into it. A
+// daemon-reexec makes systemd forget the process of a scope whose job is queued.
 var ErrNotMoved = errors.New("systemd has moved no process into it")
 
-// No lease can start while the GPUs are being partitioned ([ErrChanging]), or while a change
+// The reasons why no lease can start: the GPUs are being partitioned ([ErrChanging]), or a change
 // waits for the end of all leases ([ErrDraining]).
 var (
 	ErrChanging = errors.New("the GPUs are being partitioned")
 	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
 )
 
-// InsufficientError is returned if other holders have the partitions, or wait for them.
+// InsufficientError is returned if too few partitions are free, or earlier requests wait for them.
 type InsufficientError struct {
 	Err     error
 	Holders []string
@@ -38,7 +38,7 @@ func (e *InsufficientError) Error() string {
 func (e *InsufficientError) Unwrap() error { return e.Err }
 
 // ImpossibleError is returned for a request that cannot be met even after the end of all other
-// leases: because of reservations or limits, or because no partition is of its kind.
+// leases. The reason is a reservation, a limit, or that no partition is of the requested kind.
 type ImpossibleError struct{ Err error }
 
 func (e *ImpossibleError) Error() string { return e.Err.Error() }
@@ -65,13 +65,13 @@ func (e *RemovedError) Error() string {
 	return fmt.Sprintf("the request was removed from the queue by user %d", e.By)
 }
 
-// OpenError names the processes that have the partitions of an exclusive lease open. They
-// opened them after the choice and before the guard's table was updated.
+// OpenError names the processes that have the partitions of an exclusive lease open. They opened
+// them after the partitions were chosen and before the guard protected them.
 type OpenError struct{ Processes []string }
 
 func (e *OpenError) Error() string { return strings.Join(e.Processes, ", ") }
 
-// Passes reports whether a later attempt may succeed.
+// Passes reports whether an error is temporary, so that a later attempt may succeed.
 func Passes(err error) bool {
 	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {
 		return false

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Host is the machine as the allocator uses it.
+// Host contains the functions of the machine that the allocator uses.
 type Host struct {
 	Partitions Partitions
 	Scopes     Scopes
@@ -17,10 +17,10 @@ type Host struct {
 type Partitions interface {
 	// Snapshot reads the partitions and their holders.
 	Snapshot(ctx context.Context) (Snapshot, error)
-	// Prepare is Snapshot. It also reads what is needed to move the caller.
+	// Prepare returns a snapshot, and the means to move the caller into a scope.
 	Prepare(ctx context.Context, c Caller) (Snapshot, Move, error)
-	// Lock keeps the partitions as they are until release is called. It returns [ErrChanging]
-	// while they are being changed.
+	// Lock prevents changes of the partitions until release is called. It returns [ErrChanging]
+	// if they are being changed.
 	Lock() (release func(), err error)
 	// Changed returns a channel that is closed when units have started or ended, or the
 	// partitions have changed, since the call. It watches until ctx ends.
@@ -33,51 +33,49 @@ type Scopes interface {
 	Active(ctx context.Context, unit string) (bool, error)
 	// Stop ends a unit and its processes.
 	Stop(ctx context.Context, unit string) error
-	// Terms returns when leases started and their time limits, without leases that have ended.
+	// Terms returns the start and the time limit of each lease that has not ended.
 	Terms(ctx context.Context, leases []string) (map[string]Term, error)
 }
 
-// Term is how long a lease lasts.
+// Term is the start of a lease and its time limit.
 type Term struct {
 	Began time.Time
 	Limit time.Duration // 0 for no limit
 }
 
-// Processes are the callers.
+// Processes reads the processes of callers.
 type Processes interface {
-	// Check returns an error unless the caller's process exists and has the rights of its user
-	// only.
+	// Check returns an error if the caller's process has ended, or has more rights than its user.
 	Check(c Caller) error
-	// Within returns the lease that a process is in, "" for none, and whether it is the only
-	// process there.
+	// Within returns the lease that a process runs in, "" for none, and whether it is the only
+	// process in that lease.
 	Within(pid int) (unit string, alone bool)
 	// Empty reports whether a lease has no process.
 	Empty(unit string) bool
 }
 
-// Protection is what a lease has in addition to its device list. Its methods start
-// dcm-guard.service, which may have to wait for a run. The run needs the lock of
-// [Partitions.Lock], so that must be free.
+// Protection adds the protection of a lease that its device list does not give. Its methods start
+// dcm-guard.service, which may have to wait for a run. That run takes the lock of [Partitions.Lock],
+// so the caller must have released it.
 type Protection interface {
 	// Guard makes the partitions of an active exclusive lease inaccessible to all other
-	// processes. If that fails, it returns an error: an [OpenError] if other processes have
-	// opened them before.
+	// processes. It returns an [OpenError] if other processes already have them open.
 	Guard(ctx context.Context, unit string) error
-	// Reachable waits until the guard's table has the nodes of a lease for no other holder. It
-	// returns why a node is still guarded, "" if none is.
+	// Reachable waits until the guard no longer protects the nodes of a lease for a former
+	// holder. It returns why a node is still protected, "" if none is.
 	Reachable(ctx context.Context, unit string, nodes []string) (why string)
-	// LimitMemory limits the GPU memory of a shared lease, in bytes, and returns a text that
-	// says what is effective.
+	// LimitMemory limits the GPU memory of a shared lease. It returns a text for the user that
+	// names the effective limits, or why there are none.
 	LimitMemory(ctx context.Context, unit string, caps MemoryLimits) string
 }
 
-// Move moves one process into a scope.
+// Move moves the process of one caller into a scope.
 type Move interface {
-	// Start creates the scope, waits until the process is in it, and returns the limits of the
-	// process that no longer apply.
+	// Start creates the scope and waits until the process is in it. notes names the cgroup limits
+	// that no longer apply to the process.
 	Start(ctx context.Context, s Scope) (notes []string, err error)
-	// Undo moves all processes out of the scope, back to their former units, and ends the scope.
-	// It kills no process, since one in the scope may not be the caller.
+	// Undo moves all processes of the scope back to their former units and ends the scope. It
+	// kills no process, since not all of them need be the caller's.
 	Undo(ctx context.Context, unit string) error
 	Close()
 }

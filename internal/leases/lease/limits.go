@@ -13,15 +13,15 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// CgroupLimits are the effective limits of a cgroup, its own and its ancestors'. A process that is
-// moved to another cgroup loses them, unless that cgroup gets them too. A limit that applied to
-// several processes together then applies to the moved process alone.
+// CgroupLimits are the effective limits of a cgroup: the lowest of its own and its ancestors'. A
+// process that is moved into a scope keeps them only if they are set on the scope. There, a limit that
+// applied to several processes together applies to the moved process alone.
 type CgroupLimits struct {
 	Memory, MemoryHigh, Swap uint64   // bytes; math.MaxUint64 for no limit
 	Tasks                    uint64   // math.MaxUint64 for no limit
-	CPU                      uint64   // microseconds per second of time; math.MaxUint64 for no limit
-	CPUs                     string   // "0-3,8"; "" for all
-	Others                   []string // other limits: "io.max of user-1000.slice"
+	CPU                      uint64   // microseconds of processor time per second; math.MaxUint64 for no limit
+	CPUs                     string   // the permitted processors, "0-3,8"; "" for all
+	Others                   []string // limits that a scope cannot take over: "io.max of user-1000.slice"
 }
 
 // unbounded is the value of a limit that is not set.
@@ -36,12 +36,12 @@ func ReadBounds(root, cgroup string) (CgroupLimits, error) {
 			return b, fmt.Errorf("cannot read the limits of cgroup %s: %w", sanitize.Text(dir), err)
 		}
 	}
-	return b, b.given(root, cgroup)
+	return b, b.effectiveCPUs(root, cgroup)
 }
 
-// given replaces the requested processors by those that the kernel grants: the owner of a cgroup may
-// request more than its parent has.
-func (b *CgroupLimits) given(root, cgroup string) error {
+// effectiveCPUs replaces the processors in cpuset.cpus by those that the kernel grants: a cgroup may
+// name processors that its parent does not have.
+func (b *CgroupLimits) effectiveCPUs(root, cgroup string) error {
 	for dir := filepath.Clean("/" + cgroup); b.CPUs != "" && dir != "/"; dir = filepath.Dir(dir) {
 		cpus, err := attribute(filepath.Join(root, dir), "cpuset.cpus.effective")
 		if err != nil {
@@ -55,7 +55,7 @@ func (b *CgroupLimits) given(root, cgroup string) error {
 	return nil
 }
 
-// apply adds the limits of one cgroup.
+// apply lowers the limits to those of one cgroup.
 func (b *CgroupLimits) apply(dir, name string) error {
 	for _, l := range []struct {
 		file string
@@ -67,7 +67,7 @@ func (b *CgroupLimits) apply(dir, name string) error {
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.ParseUint(text, 10, 64); err == nil { // otherwise "max"
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil { // no number: "max", which is no limit
 			*l.to = min(*l.to, n)
 		}
 	}
@@ -76,7 +76,7 @@ func (b *CgroupLimits) apply(dir, name string) error {
 		return err
 	}
 	var of, per uint64
-	if n, _ := fmt.Sscan(quota, &of, &per); n == 2 && per > 0 { // otherwise "max 100000"
+	if n, _ := fmt.Sscan(quota, &of, &per); n == 2 && per > 0 { // no quota: "max 100000"
 		b.CPU = min(b.CPU, of*1_000_000/per)
 	}
 	cpus, err := attribute(dir, "cpuset.cpus")
@@ -100,7 +100,7 @@ func (b *CgroupLimits) note(dir, name string) error {
 		}
 	}
 	text, err := attribute(dir, "dmem.max")
-	for line := range strings.SplitSeq(text, `\n`) { // escaped
+	for line := range strings.SplitSeq(text, `\n`) { // attribute has escaped the newlines
 		if line != "" && !strings.HasSuffix(line, " max") {
 			b.Others = append(b.Others, "dmem.max of "+name)
 			break

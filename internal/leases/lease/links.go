@@ -13,10 +13,10 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Links is the directory /dev/dcm. Each reservation has a directory in it with a link render0,
-// render1, … to each of its device nodes. Units name the links, which are known before the GPUs are;
-// systemd follows them when it starts a unit. The links also record which reservation had which
-// partitions.
+// Links is the directory /dev/dcm. Each reservation has a directory in it, with links render0,
+// render1, … to its device nodes. The DeviceAllow= of units names the links, since the nodes are not
+// known when drop-ins are written. systemd follows the links when it starts a unit. The links also
+// record which partitions a reservation has.
 type Links struct{ Dir string }
 
 const linkName = "render"

@@ -6,7 +6,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// location is the lease that a caller runs in.
+// location identifies the lease that a caller runs in.
 type location struct {
 	unit string // "" for none
 	own  bool   // the lease is the caller's, and the caller is its only process
@@ -29,7 +29,8 @@ func (l location) replaced() string {
 	return l.unit
 }
 
-// around returns the lease that the caller stays in while it waits, "" for none.
+// around returns the lease that the caller shares with other processes, "" for none. The caller stays
+// in it while it waits.
 func (l location) around() string {
 	if l.own {
 		return ""
@@ -37,8 +38,8 @@ func (l location) around() string {
 	return l.unit
 }
 
-// excludeOwn removes the lease that is replaced from the snapshot. Otherwise a program would
-// need free partitions for two leases.
+// excludeOwn removes the lease that is to be replaced from the snapshot, so that its partitions
+// count as free.
 func (l location) excludeOwn(snapshot Snapshot) Snapshot {
 	if !l.own {
 		return snapshot

@@ -13,8 +13,8 @@ import (
 	"dcm/internal/text"
 )
 
-// MemoryLimits is a limit on each GPU's memory, in bytes. The kernel accounts the memory of a GPU,
-// not of a partition. So a unit that shares several partitions of a GPU has the sum of its shares.
+// MemoryLimits are limits on GPU memory, in bytes, by GPU. The kernel accounts memory by GPU, not by
+// partition. So the limit of a unit that shares several partitions of a GPU is the sum of its shares.
 type MemoryLimits map[partition.Address]uint64
 
 // String returns a text such as "8 GiB of 0000:05:00.0".
@@ -26,8 +26,8 @@ func (c MemoryLimits) String() string {
 	return strings.Join(out, ", ")
 }
 
-// memoryLimitsOf returns the limits of one of that many sharers of the partitions, nil if the memory
-// of a partition is not known.
+// memoryLimitsOf returns the limits of a unit that shares the partitions with of-1 others. It returns
+// nil if the memory size of a partition is not known.
 func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	out := make(MemoryLimits)
 	for _, p := range parts {
@@ -39,9 +39,9 @@ func memoryLimitsOf(parts []runstate.Part, of int) MemoryLimits {
 	return out
 }
 
-// MemoryLimitsOf returns the limits of the units that share partitions: shared leases, and the
-// instances of a reservation's template. units has the DeviceAllow= of the units below dcm.slice. A
-// unit whose limits are unknown has nil.
+// MemoryLimitsOf returns the limits of the units that share partitions: shared leases, and instances
+// of a template with a reservation. units contains the DeviceAllow= of the units below dcm.slice. The
+// value is nil if the limits are not known.
 func MemoryLimitsOf(p runstate.Partitions, units map[string][]string) map[string]MemoryLimits {
 	out := make(map[string]MemoryLimits)
 	for unit, allow := range units {
@@ -58,8 +58,8 @@ func partsWhere(p runstate.Partitions, wanted func(runstate.Part) bool) []runsta
 	return slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return !wanted(part) })
 }
 
-// SharedBy returns the reservation whose template a unit is an instance of, nil if there is none. An
-// instance with a reservation of its own shares nothing.
+// SharedBy returns the reservation that a unit shares as an instance of its template, nil if there is
+// none. An instance with a reservation of its own shares no partition.
 func SharedBy(p runstate.Partitions, unit string) *runstate.Reservation {
 	stem, _, instance := strings.Cut(unit, "@")
 	if slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Unit == unit && r.Share == 0 }) {

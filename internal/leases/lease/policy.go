@@ -46,8 +46,9 @@ func (p *policy) get() Limits {
 	return p.limits
 }
 
-// complete replaces the zero values of a request by the configured ones, and returns an error if
-// the configuration does not allow the request. note is for the caller: the time limit of its lease.
+// complete replaces the zero values of a request by the configured ones. It returns an error if the
+// configuration does not allow the request. note says to the user that the lease got a time limit,
+// "" if it did not.
 func (p *policy) complete(c Caller, r *Request) (note string, err error) {
 	if err := p.limitShares(r); err != nil {
 		return "", err
@@ -102,8 +103,8 @@ func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 
 // bound is a limit on partitions that applies to a caller.
 type bound struct {
-	key    string // equal for callers whose leases count together
-	name   string
+	key    string // equal for callers whose leases are counted together
+	name   string // of the setting
 	limit  int
 	counts func(uid uint32) bool // reports whether a user's leases count
 }
@@ -128,8 +129,8 @@ func (p *policy) bounds(c Caller) []bound {
 	return slices.DeleteFunc(out, func(b bound) bool { return b.limit == 0 })
 }
 
-// check returns an error if n more partitions exceed a limit: for the limit that would be
-// exceeded most.
+// check returns a [LimitError] if n more partitions would exceed a limit. Of several limits it names
+// the one that would be exceeded most.
 func (p *policy) check(allocations []Allocation, c Caller, n int) error {
 	var worst *LimitError
 	for _, b := range p.bounds(c) {

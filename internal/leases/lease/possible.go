@@ -11,8 +11,8 @@ import (
 	"dcm/internal/leases/placement"
 )
 
-// impossible returns an [ImpossibleError] for a request that could not be met after the end of
-// all units. A caller that waits in a lease cannot wait for the end of that lease.
+// impossible returns an [ImpossibleError] if a request could not be met even after the end of all
+// units. If the caller waits inside a lease with other processes, that lease counts as not ending.
 func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location) error {
 	own := ""
 	if r.Wait {
@@ -29,7 +29,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 	}
 	short, ok := errors.AsType[*placement.ShortError](err)
 	if !ok {
-		return nil // choose returns the other errors again
+		return nil // the caller calls choose again, which returns any other error
 	}
 	return &ImpossibleError{errors.New(explain(alone, short, own))}
 }

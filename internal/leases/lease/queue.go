@@ -12,25 +12,25 @@ import (
 type state int
 
 const (
-	arrived  state = iota // no pass has judged it yet
-	blocked               // a pass has judged it: it cannot start now, and waits
-	starting              // its lease is being started; it is not in the queue any more
-	ended                 // it has its answer, or its caller has gone
+	arrived  state = iota // no pass of the server has examined it yet
+	blocked               // a pass found that it cannot start now: it waits
+	starting              // its lease is being started; it has left the queue
+	ended                 // it was answered, or its caller has disconnected
 )
 
-// pending is a request in the queue. A request without Wait is answered by the first pass that
-// judges it.
+// pending is a request in the queue. A request without Wait is answered by the first pass of the
+// server.
 type pending struct {
 	Caller
 	Request
 	since    time.Time
 	state    state
-	reason   string
-	position int // that was last reported to the caller
+	reason   string // why it waits
+	position int    // the position in the queue that was last reported to the caller
 
-	granted chan grant    // received by the caller's goroutine
+	granted chan grant    // received by the goroutine that called Acquire
 	refused chan error    // capacity 1
-	left    chan struct{} // closed when the caller has gone
+	left    chan struct{} // closed when the caller has disconnected
 }
 
 func newPending(c Caller, r Request, since time.Time) *pending {
@@ -52,8 +52,8 @@ type rejoin int
 
 const (
 	unneeded rejoin = iota // no caller has reconnected
-	open                   // callers reconnect; no request that waits is served
-	closed
+	open                   // callers reconnect; no waiting request gets a lease
+	closed                 // the window for reconnecting has ended
 )
 
 // queue contains the requests that have no lease yet.
@@ -67,9 +67,9 @@ type queue struct {
 	serving bool // a goroutine serves the queue
 }
 
-// add adds a request. A request that was in the queue before is placed before those that came after
-// it; after a restart, one of an older connection before those of younger ones. serve is true if
-// the caller has to start a goroutine that serves the queue.
+// add adds a request. A request that is queued again gets its former place, by its time. In the
+// window after a restart, requests are placed by the age of their callers' connections. serve is true
+// if the caller has to start a goroutine that serves the queue.
 func (q *queue) add(p *pending) (serve bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *queue) closeWindow() {
 	q.wake()
 }
 
-// wake causes another pass.
+// wake makes the server examine the queue again.
 func (q *queue) wake() {
 	select {
 	case q.changed <- struct{}{}:
@@ -110,13 +110,13 @@ func (q *queue) wake() {
 	}
 }
 
-// round is the queue as one pass judges it.
+// round is the state of the queue for one pass of the server.
 type round struct {
 	list      []*pending // in the order in which it is served
 	rejoining bool       // callers reconnect after a restart
 }
 
-// begin returns the queue for a pass. If it is empty, the goroutine that serves the queue ends.
+// begin returns the queue for a pass. If it is empty, the goroutine that serves the queue must end.
 func (q *queue) begin() round {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,8 +128,8 @@ func (q *queue) begin() round {
 	return round{q.ordered(), q.rejoin == open}
 }
 
-// ordered returns the queue in the order in which it is served: root's requests before
-// those of users, otherwise as they came. The caller holds the lock.
+// ordered returns the queue in the order in which it is served: root's requests before those of
+// users, otherwise in the order of arrival. The caller holds the lock.
 func (q *queue) ordered() []*pending {
 	class := func(p *pending) int { return min(int(p.UID), 1) }
 	out := slices.Clone(q.list)
@@ -148,7 +148,7 @@ func (q *queue) anyWaits() bool {
 	return len(q.waiting()) > 0
 }
 
-// leave removes a request whose caller has gone.
+// leave removes a request whose caller has disconnected.
 func (q *queue) leave(p *pending) {
 	close(p.left)
 	q.mu.Lock()
@@ -214,7 +214,8 @@ func (q *queue) entries() []Queued {
 	return out
 }
 
-// remove removes the requests of a process: for root any, for a user the user's own.
+// remove removes the waiting requests of a process. Root may remove any request, other users only
+// their own.
 func (q *queue) remove(uid uint32, pid int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -237,7 +238,7 @@ func (q *queue) remove(uid uint32, pid int) error {
 	return nil
 }
 
-// reportPositions calls Moved of the requests whose position has changed.
+// reportPositions calls [Request.Moved] of each request whose position has changed.
 func (q *queue) reportPositions() {
 	q.mu.Lock()
 	var reports []func()

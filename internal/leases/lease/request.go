@@ -11,11 +11,11 @@ import (
 
 // Caller is a process that requests a lease for itself.
 type Caller struct {
-	UID       uint32 // the user whose limits count
+	UID       uint32 // the user whose limits apply
 	PID       int
-	Process   *caller.Process // the process at the time of the request
+	Process   *caller.Process // identifies the process, even if its PID is used again
 	Groups    []string        // the user's groups that have limits of their own
-	Seniority uint64          // for a caller that was connected before the daemon started: lower for older connections; otherwise 0
+	Seniority uint64          // rank of a connection that is older than the daemon: the oldest has the lowest number; 0 for others
 }
 
 // Request describes the lease that a caller wants.
@@ -38,9 +38,9 @@ type Lease struct {
 	Unit   string
 	Choice placement.Choice
 	Nodes  []string // device nodes that the scope may open, in addition to those of every unit
-	Notes  []string // for the caller: limits that no longer apply, missing protection
+	Notes  []string // texts for the user: limits that no longer apply, missing protection
 
-	Replaced []string // exclusive leases that this one replaces, because other processes had opened their partitions
+	Replaced []string // the exclusive leases that were tried before it and ended, because other processes had opened their partitions
 }
 
 // Scope is the unit that is created for a caller.
@@ -52,7 +52,7 @@ type Scope struct {
 	Time        time.Duration
 }
 
-// Queued is a request that waits, as the queue shows it.
+// Queued describes a waiting request, for the status.
 type Queued struct {
 	Position   int // from 1
 	PID        int // of the waiting process; it identifies the entry

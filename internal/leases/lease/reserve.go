@@ -16,15 +16,15 @@ type Reservation struct {
 
 // Grant is the result for a reservation.
 type Grant struct {
-	Partitions []string // by name; none if it could not be met
-	Nodes      []string // their own device nodes, in the same order
+	Partitions []string // names of the partitions; none if the reservation could not be met
+	Nodes      []string // their device nodes without companion nodes, in the same order
 	Reason     string   // of the choice, or why there is none
 }
 
-// Reserve chooses partitions for all reservations together. now has the present nodes of each
-// reservation, leased the nodes in leases, which are not chosen. If not all reservations can be met,
-// the error says why, and Reserve meets as many as possible in their order. It keeps no partition
-// back for a reservation that cannot be met.
+// Reserve chooses partitions for all reservations together. now contains the present nodes of each
+// reservation. leased contains the nodes of leases, which Reserve does not choose. If not all
+// reservations can be met, Reserve goes through them in order and meets each one that fits. The error
+// then says why the others cannot be met. Their partitions stay free for leases.
 func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {
@@ -68,7 +68,8 @@ func namesOf(parts []runstate.Part, nodes []string) []string {
 	return out
 }
 
-// Fit returns why these partitions, which may not exist yet, are not sufficient for all reservations.
+// Fit returns an error if these partitions, which may not exist yet, are not sufficient for all
+// reservations.
 func Fit(parts []runstate.Part, list []Reservation) error {
 	wants := make([]placement.Reservation, len(list))
 	for i, r := range list {

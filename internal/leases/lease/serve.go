@@ -16,8 +16,8 @@ type server struct {
 	starter *starter
 }
 
-// serve makes passes until the queue is empty: when a request comes or goes, when a unit has
-// ended, and after each lease that was started.
+// serve examines the queue until it is empty: after each lease that was started, when a request comes
+// or goes, and when a unit has ended.
 func (s *server) serve(ctx context.Context) {
 	var changed <-chan struct{}
 	stop := func() {}
@@ -34,7 +34,7 @@ func (s *server) serve(ctx context.Context) {
 		if !s.queue.anyWaits() {
 			continue
 		}
-		if changed == nil { // one more pass, for what has changed before Changed was called
+		if changed == nil { // watch from now on, and examine the queue once more for earlier changes
 			own, cancel := context.WithCancel(ctx)
 			changed, stop = s.host.Partitions.Changed(own), cancel
 			continue
@@ -48,8 +48,8 @@ func (s *server) serve(ctx context.Context) {
 	}
 }
 
-// pass judges each request of the queue once. It returns true when it has started a lease or
-// refused a request, so that the snapshot is out of date.
+// pass examines each request of the queue once. It returns true as soon as it has started a lease or
+// refused a request, since its snapshot is then outdated.
 func (s *server) pass(ctx context.Context, r round) (again bool) {
 	release, err := s.host.Partitions.Lock()
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *server) pass(ctx context.Context, r round) (again bool) {
 	return false
 }
 
-// judge returns the first request of the queue that may start now, nil for none. It blocks or
-// refuses those before it.
+// judge returns the first request of the queue that may start now, nil for none. The requests before
+// it are blocked or refused.
 func (s *server) judge(ctx context.Context, snapshot Snapshot, r round) *candidate {
 	plan := schedule{
 		policy: s.policy, processes: s.host.Processes, snapshot: snapshot, now: time.Now(), rejoining: r.rejoining,
@@ -103,8 +103,7 @@ func (s *server) judge(ctx context.Context, snapshot Snapshot, r round) *candida
 	return nil
 }
 
-// grant gives the permission to start to the goroutine of the request, and returns when the
-// attempt is over.
+// grant lets the goroutine of the request start the lease, and returns when it has tried.
 func (s *server) grant(c *candidate, move Move) {
 	defer move.Close()
 	if !s.queue.take(c.pending) {
@@ -118,9 +117,9 @@ func (s *server) grant(c *candidate, move Move) {
 	}
 }
 
-// hold is a pass while no lease can start. A drain waits for the end of all leases, so a request
-// must not wait in one. If its caller is alone in a lease, it is moved out, otherwise the request
-// is refused.
+// hold replaces a pass while no lease can start. A drain waits for the end of all leases, so no caller
+// may wait inside a lease. A caller that is alone in its lease is moved out of it. If there are other
+// processes in the lease, the request is refused.
 func (s *server) hold(ctx context.Context, list []*pending, err error) (again bool) {
 	if !errors.Is(err, ErrChanging) {
 		s.queue.refuse(list[0], err)
@@ -137,8 +136,8 @@ func (s *server) hold(ctx context.Context, list []*pending, err error) (again bo
 	return false
 }
 
-// vacate moves callers that wait, and are alone in a lease of their own, out of it. The lease
-// ends, so that no request and no drain waits for a process that itself waits.
+// vacate moves each waiting caller that is alone in its lease out of that lease. The lease ends, so
+// that no request and no drain waits for the end of a process that itself waits.
 func (s *server) vacate(ctx context.Context, list []*pending) {
 	for _, p := range list {
 		if !s.queue.isBlocked(p) {

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// grant is the permission to start a lease. The receiver closes done when it has used it.
+// grant is the permission to start a lease. The receiver closes done after its attempt.
 type grant struct {
 	snapshot Snapshot
 	move     Move
@@ -24,12 +24,12 @@ type starter struct {
 	common []string // see [Config]
 }
 
-// maxStarts is the number of attempts to start a scope for a process that systemd forgets.
+// maxStarts limits the attempts to start a scope after [ErrNotMoved].
 const maxStarts = 5
 
-// start creates the scope of a lease. Then it checks the caller again: without pidfds systemd may
-// have moved another process that has got the number, and the caller may have executed a set-uid
-// program.
+// start creates the scope of a lease and then checks the caller again. A systemd without support for
+// pidfds may have moved another process that now has the PID. Also, the caller may have executed a
+// set-uid program.
 func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
 	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common)}
 	for n := 1; ; n++ {
@@ -44,7 +44,7 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 		if err == nil {
 			return l, nil
 		}
-		// The scope may become active after the error, and then nothing would end it.
+		// The scope may still become active after the error. Undo ends it.
 		again := errors.Is(err, ErrNotMoved) && n < maxStarts
 		err = errors.Join(err, g.move.Undo(context.WithoutCancel(ctx), l.Unit))
 		if !again {
@@ -68,9 +68,8 @@ func (s *starter) verifyReplaced(before string) error {
 // NotExclusive begins the note of an exclusive lease that is not exclusive.
 const NotExclusive = "not exclusive: "
 
-// protect does what the kind of a lease requires in addition to the device list, see
-// [Protection]. opened is true if the lease is exclusive and other processes have its partitions
-// open.
+// protect adds the protection that the kind of the lease requires, see [Protection]. opened is true if
+// the lease is exclusive and other processes have its partitions open.
 func (s *starter) protect(ctx context.Context, l *Lease, r Request) (opened bool) {
 	p := s.host.Protection
 	if r.Kind == unitname.ExclusiveLease {

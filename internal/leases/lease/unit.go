@@ -13,26 +13,26 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// CommonNode is the device node that a user of a partition has to open in addition to the
-// partition's own nodes, unless the partition names others.
+// CommonNode is the device node that a process has to open in addition to a partition's own nodes. A
+// partition with companion nodes (see [runstate.Part]) has those instead.
 const CommonNode = "/dev/kfd"
 
 // MayNeedCommonNode reports whether a holder of such partitions may have to open [CommonNode].
 func MayNeedCommonNode(s partition.Criteria) bool { return s.MayMatch(partition.AMD) }
 
-// waitPrefix begins the names of scopes for processes that wait for a lease and have left
-// their former one: "dcm-wait-1000-4f1c09aa.scope". Such a scope opens no device.
+// waitPrefix begins the names of scopes for processes that wait for a lease and were moved out of
+// their former one: "dcm-wait-1000-4f1c09aa.scope". Processes in such a scope can open no GPU.
 const waitPrefix = "dcm-wait-"
 
 func waitName(uid uint32) string { return fmt.Sprintf("%s%d-%s.scope", waitPrefix, uid, id()) }
 
-// Made reports whether dcm has created a scope, for a lease or for a process that waits for one.
+// Made reports whether a scope was created by dcm, for a lease or for a process that waits for one.
 func Made(unit string) bool {
 	_, ok := unitname.ParseLease(unit)
 	return ok || strings.HasPrefix(unit, waitPrefix) && strings.HasSuffix(unit, ".scope")
 }
 
-// newName returns a name for a lease that no unit has.
+// newName returns an unused unit name for a lease.
 func newName(uid uint32, r Request, snapshot Snapshot) string {
 	for {
 		n := unitname.Lease{Kind: r.Kind, UID: uid, ID: id(), Of: r.Of}.String()
@@ -48,19 +48,19 @@ func id() string {
 	return hex.EncodeToString(b[:])
 }
 
-// nodesOf returns the device nodes that a lease of these partitions may open. Partitions that name no
-// additional nodes need the common ones.
+// nodesOf returns the device nodes that a lease of these partitions may open: the common or companion
+// nodes first, then the partitions' own.
 func nodesOf(choice placement.Choice, common []string) []string {
 	var own, out []string
 	for _, p := range choice.Partitions {
 		own = append(own, p.Render)
-		beside := p.Companions
-		if beside == nil {
-			beside = common
+		companions := p.Companions
+		if companions == nil {
+			companions = common
 		}
-		for _, b := range beside {
-			if !slices.Contains(out, b) {
-				out = append(out, b)
+		for _, node := range companions {
+			if !slices.Contains(out, node) {
+				out = append(out, node)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/text"
 )
 
-// Reservation is one of several reservations that are met together.
+// Reservation is one of the reservations that [Assign] meets together.
 type Reservation struct {
 	Name string
 	Want          // partitions, not whole GPUs
@@ -40,7 +40,7 @@ func (e *TogetherError) Error() string {
 	return text
 }
 
-// kinds returns " and of the kinds" if a reservation requests some.
+// kinds returns a part of the message of [TogetherError] if a reservation requests kinds of partitions.
 func kinds(list []Reservation) string {
 	if slices.ContainsFunc(list, func(r Reservation) bool { return r.Kinds != nil }) {
 		return " and of the kinds"
@@ -49,9 +49,10 @@ func kinds(list []Reservation) string {
 }
 
 // Assign meets all reservations or none. A reservation keeps its present partitions if they still
-// exist and the others can be met. For the rest, the most restricted and then the largest reservation
-// is first. Each gets the best choice with which the remaining ones can be met. Whether all can be
-// met does not depend on the order.
+// exist and the other reservations can then be met. The others choose in this order: those with the
+// fewest partitions to choose from first, and of these the largest first. Each gets the best choice
+// that leaves enough partitions for the reservations after it. The order does not decide whether all
+// can be met.
 func Assign(node []runstate.Part, taken map[string]bool, list []Reservation) (map[string]Choice, error) {
 	a := assignment{node: node, taken: maps.Clone(taken), out: make(map[string]Choice)}
 	if a.taken == nil {
@@ -78,6 +79,7 @@ func Assign(node []runstate.Part, taken map[string]bool, list []Reservation) (ma
 	return a.out, nil
 }
 
+// assignment is the state of [Assign].
 type assignment struct {
 	node  []runstate.Part
 	taken map[string]bool
@@ -88,10 +90,11 @@ func (a *assignment) free() []runstate.Part {
 	return slices.DeleteFunc(slices.Clone(a.node), func(p runstate.Part) bool { return a.taken[p.Name] })
 }
 
-// room returns the number of partitions from which r can choose.
+// room returns the number of partitions that r can choose from, taken ones included.
 func (a *assignment) room(r Reservation) int { return len(among(a.node, r.Want)) }
 
-// keep assigns its present partitions to r if they are what it wants and the others can still be met.
+// keep assigns the present partitions of r to r again. It returns false if they no longer fulfil the
+// request, or if the others could not be met then.
 func (a *assignment) keep(r Reservation, others []Reservation) bool {
 	var has []runstate.Part
 	for _, p := range among(a.free(), r.Want) {
@@ -106,7 +109,7 @@ func (a *assignment) keep(r Reservation, others []Reservation) bool {
 	return a.give(r, Choice{has, Sum(has), reason(has, free, r.Want)}, others)
 }
 
-// give assigns a choice to r if the others can still be met.
+// give assigns a choice to r. It returns false, and assigns nothing, if the others could not be met then.
 func (a *assignment) give(r Reservation, c Choice, others []Reservation) bool {
 	for _, p := range c.Partitions {
 		a.taken[p.Name] = true
@@ -121,6 +124,7 @@ func (a *assignment) give(r Reservation, c Choice, others []Reservation) bool {
 	return true
 }
 
+// place chooses partitions for r and assigns them.
 func (a *assignment) place(r Reservation, others []Reservation) error {
 	c, err := Choose(a.node, a.taken, r.Want)
 	if err != nil {

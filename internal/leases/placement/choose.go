@@ -15,10 +15,10 @@ type Want struct {
 	GPUs       int
 	Place      Place               // [Pack] if it is ""
 	Among      []partition.Address // the GPUs to choose from; nil for all
-	Kinds      []string            // the kinds of partitions to choose from; nil for all
+	Kinds      []string            // the kinds (see [runstate.Part]) to choose from; nil for all
 }
 
-// cell is the set of partitions of one kind in one GPU. They are interchangeable.
+// cell identifies the partitions of one kind in one GPU. They are interchangeable.
 type cell struct {
 	gpu  partition.Address
 	kind string
@@ -26,7 +26,7 @@ type cell struct {
 
 func cellOf(p runstate.Part) cell { return cell{p.GPU, p.Kind} }
 
-// takes reports whether partitions of a cell can be chosen.
+// takes reports whether the request permits partitions of a cell.
 func (w Want) takes(c cell) bool {
 	return (w.Among == nil || slices.Contains(w.Among, c.gpu)) && (w.Kinds == nil || slices.Contains(w.Kinds, c.kind))
 }
@@ -55,8 +55,8 @@ type Choice struct {
 // ShortError is returned if fewer partitions or GPUs are free than requested.
 type ShortError struct {
 	Want Want
-	Free int // free partitions, or completely free GPUs, that could be chosen
-	Of   int // the number of these, free or not
+	Free int // number of free partitions, or of completely free GPUs, that the request permits
+	Of   int // number of partitions or GPUs that the request permits, free or not
 }
 
 func (e *ShortError) Error() string {
@@ -71,13 +71,13 @@ func are(n int) string {
 	return "are"
 }
 
-// Choose chooses among the partitions of a node that are not taken. It is deterministic, and the
-// search is exact: no choice is better for the requested place. Its only error is [ShortError].
+// Choose chooses among the partitions of a node that are not taken. It is deterministic and
+// optimal: no other choice has a better score for the requested place. Its only error is [ShortError].
 func Choose(node []runstate.Part, taken map[string]bool, w Want) (Choice, error) {
 	mine := among(node, w)
 	whole := w.GPUs > 0
 	if whole {
-		mine = wholly(node, mine) // without GPUs that have other partitions, too
+		mine = wholly(node, mine) // without GPUs of which the request excludes partitions
 	}
 	free := slices.DeleteFunc(slices.Clone(mine), func(p runstate.Part) bool { return taken[p.Name] })
 	of := len(mine)
@@ -105,6 +105,7 @@ func Sum(set []runstate.Part) int {
 	return sum
 }
 
+// among returns the partitions that the request permits.
 func among(node []runstate.Part, w Want) []runstate.Part {
 	if w.Among == nil && w.Kinds == nil {
 		return node
@@ -112,10 +113,10 @@ func among(node []runstate.Part, w Want) []runstate.Part {
 	return slices.DeleteFunc(slices.Clone(node), func(p runstate.Part) bool { return !w.takes(cellOf(p)) })
 }
 
-// wholly returns the free partitions of GPUs that have no other.
-func wholly(all, free []runstate.Part) []runstate.Part {
-	there, left := perGPU(all), perGPU(free)
-	return slices.DeleteFunc(slices.Clone(free), func(p runstate.Part) bool { return there[p.GPU] != left[p.GPU] })
+// wholly returns the partitions of some whose GPU has all its partitions in some.
+func wholly(all, some []runstate.Part) []runstate.Part {
+	total, left := perGPU(all), perGPU(some)
+	return slices.DeleteFunc(slices.Clone(some), func(p runstate.Part) bool { return total[p.GPU] != left[p.GPU] })
 }
 
 func perGPU(list []runstate.Part) map[partition.Address]int {

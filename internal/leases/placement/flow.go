@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// flow returns a solution for all reservations with the free partitions, as the number of partitions
-// from each cell, or nil if there is none. It is a maximum flow from the reservations through the
-// cells that each may use, found by augmenting paths, one partition at a time.
+// flow returns, for each reservation, how many free partitions of each cell it gets, or nil if they
+// cannot all be met. It computes a maximum flow from the reservations to the cells with augmenting
+// paths, one partition at a time.
 func (a *assignment) flow(list []Reservation) []map[cell]int {
 	f := network{free: make(map[cell]int), given: make([]map[cell]int, len(list)), list: list}
 	for _, p := range a.free() {
@@ -52,6 +52,7 @@ func (f *network) augment(r int, tried map[cell]bool) bool {
 	return false
 }
 
+// makeRoom frees a partition of a cell: it moves a reservation that has one there to another cell.
 func (f *network) makeRoom(c cell, tried map[cell]bool) bool {
 	for other := range f.list {
 		if f.given[other] != nil && f.given[other][c] > 0 && f.augment(other, tried) {

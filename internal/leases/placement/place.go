@@ -1,8 +1,8 @@
 // Package placement chooses partitions in the tree of a node's GPUs, memory domains and NUMA nodes.
 //
 // Its functions are pure: their input is the list of partitions and which of them are taken, their
-// result a choice with its reason. The package does not know who uses the partitions, how they are
-// found, or what they consist of.
+// result a choice with its reason. The package does not know the holders of partitions, how partitions
+// are found, or the vendors.
 package placement
 
 import (
@@ -18,9 +18,9 @@ type Place string
 
 // The places that can be requested.
 const (
-	Pack   Place = "pack"   // on few GPUs, of few NUMA nodes, and those that are fullest already
+	Pack   Place = "pack"   // on as few GPUs and NUMA nodes as possible, on the GPUs with the fewest free partitions
 	Spread Place = "spread" // on many GPUs, then in many memory domains
-	Link   Place = "link"   // with the least sum of the [Cost] between each two
+	Link   Place = "link"   // with the lowest [Sum] of costs
 )
 
 // Places returns the places that can be requested, the default first.
@@ -45,10 +45,10 @@ func joined[T ~string](list []T, by string) string {
 	return strings.Join(text, by)
 }
 
-// The cost of a pair of partitions depends on the closest thing that they share. Within a GPU and a
-// hive it is KFD's weight of the link (kfd_crat.c: 13 in a GPU, 41 between two GPUs of a hive,
-// whatever their NUMA nodes). The other values only keep the order: XGMI before PCIe, one NUMA node
-// before two.
+// The costs of a pair of partitions, by the closest thing that they have in common: memory domain,
+// GPU, XGMI hive or NUMA node. 13 and 41 are KFD's weights of a link in a GPU and in a hive
+// (kfd_crat.c). The other values only define an order: XGMI is cheaper than PCIe, and one NUMA node is
+// cheaper than two.
 const (
 	sameDomain = 1
 	sameGPU    = 13

@@ -84,8 +84,8 @@ func distinct[T any, K comparable](list []T, key func(T) K) int {
 	return len(seen)
 }
 
-// AsGood reports whether a choice is not worse for a place than another of the same size: on as few
-// GPUs for [Pack], on as many for [Spread], at no higher cost for [Link].
+// AsGood reports whether a choice is at least as good for a place as another of the same size: it
+// uses no more GPUs for [Pack], no fewer for [Spread], and costs no more for [Link].
 func (c Choice) AsGood(other Choice, p Place) bool {
 	mine, theirs := len(perGPU(c.Partitions)), len(perGPU(other.Partitions))
 	switch p {

@@ -6,10 +6,10 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// score says how bad a choice is; the earlier numbers count first. It is a sum over
-// the nodes of the tree, each of which adds what depends on how many partitions are
-// taken below it. So the best choice below a node is made of best choices below its
-// children, and [tree.solve] finds it exactly.
+// score rates a choice: lower is better, and earlier numbers count first. It is the sum of a
+// score for each node of the tree, which depends only on how many partitions are taken below that
+// node. So the best choice below a node consists of best choices below its children, and
+// [Place.solve] finds the optimum by dynamic programming.
 type score [4]int
 
 func (s score) plus(t score) score {
@@ -21,12 +21,12 @@ func (s score) plus(t score) score {
 
 func (s score) less(t score) bool { return slices.Compare(s[:], t[:]) < 0 }
 
-// pairs is how many pairs n things have.
+// pairs returns the number of pairs of n items.
 func pairs(n int) int { return n * (n - 1) / 2 }
 
-// score is what a node adds when n are taken below it. cost is the node's cost less
-// its parent's: summed up from a pair's lowest common node to the root this leaves
-// what that node costs.
+// score returns the score of one node if n partitions are taken below it. cost is the cost of the
+// node minus that of its parent. The sum of these differences from the root to the lowest node that
+// contains both partitions of a pair is the cost of the pair.
 func (p Place) score(t *tree, cost, n int) score {
 	if n == 0 {
 		return score{}
@@ -42,6 +42,7 @@ func (p Place) score(t *tree, cost, n int) score {
 	return score{when(gpu, 1), when(numa, 1), when(gpu, t.room-n), way}
 }
 
+// when returns n if the condition holds, otherwise 0.
 func when(is bool, n int) int {
 	if is {
 		return n
@@ -49,18 +50,18 @@ func when(is bool, n int) int {
 	return 0
 }
 
-// table is what is known of a subtree: for each number of partitions, up to the one
-// asked for, the best score and how many are then taken below each child.
+// table contains the best choices in a subtree, for each number of partitions from 0 to the
+// requested one.
 type table struct {
 	of    *tree
-	best  []score
-	taken [][]int
-	below []table
+	best  []score // by number of partitions
+	taken [][]int // by number of partitions: how many of them are below each child
+	below []table // of the children
 }
 
-// solve finds the best choices of up to n partitions below t, whose parent costs
-// above. Equals go to the first in PCI order. It takes time in the number of nodes
-// times n².
+// solve returns the best choices of up to n partitions below t. above is the cost of t's parent.
+// Of several equally good choices it takes the first in PCI order. Its time is proportional to the
+// number of nodes times n².
 func (p Place) solve(t *tree, above, n int) table {
 	n = min(n, t.room)
 	sum := table{of: t, best: make([]score, 1), taken: make([][]int, 1)}
@@ -76,12 +77,13 @@ func (p Place) solve(t *tree, above, n int) table {
 	return sum
 }
 
-// join adds another child.
+// join adds the table of another child.
 func (s *table) join(c table, n int) {
 	size := min(n, len(s.best)-1+len(c.best)-1) + 1
 	best, taken := make([]score, size), make([][]int, size)
 	for k := range size {
-		// Little to the later child first, so that equals go to the earlier ones.
+		// The loop starts with few partitions of the later child, so that of equally good choices
+		// the one with more partitions of the earlier children is kept.
 		for below := max(0, k-len(s.best)+1); below < len(c.best) && below <= k; below++ {
 			sum := s.best[k-below].plus(c.best[below])
 			if taken[k] == nil || sum.less(best[k]) {
@@ -93,7 +95,7 @@ func (s *table) join(c table, n int) {
 	s.best, s.taken, s.below = best, taken, append(s.below, c)
 }
 
-// pick returns the partitions of the best choice of n.
+// pick returns the n partitions of the best choice of n.
 func (s table) pick(n int) []runstate.Part {
 	if n == 0 {
 		return nil

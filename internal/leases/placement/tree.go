@@ -8,30 +8,30 @@ import (
 	"dcm/internal/sorting"
 )
 
-// level is how far a node of the tree is from the root.
+// level is the level of a node in the tree.
 type level int
 
 const (
 	atRoot   level = iota
-	atIsland       // a hive, or all GPUs that are in none
-	atNUMA         // the GPUs of the island at one NUMA node
+	atIsland       // the GPUs of one XGMI hive, or all GPUs that are in no hive
+	atNUMA         // those GPUs of the island that are at one NUMA node
 	atGPU
 	atDomain
 )
 
-// tree is a node of it. The cost of a pair of partitions is that of the lowest
-// node that has both below it; see [Cost].
+// tree is a node of the tree with its descendants. The cost of a pair of partitions, see [Cost], is
+// the cost of the lowest node that contains both.
 type tree struct {
 	level    level
 	key      any
 	cost     int
 	children []*tree
-	free     []runstate.Part // at the lowest level: what may be chosen
-	room     int             // free partitions below
+	free     []runstate.Part // of a leaf: the partitions that can be chosen
+	room     int             // number of partitions, or of whole GPUs, that can be chosen below
 }
 
-// grow makes the tree of the partitions that may be chosen, in PCI order. Leaves
-// are memory domains or, with whole, GPUs of which each counts as one.
+// grow builds the tree of the partitions that can be chosen, in PCI order. Its leaves are memory
+// domains. With whole they are GPUs, each of which counts as one.
 func grow(free []runstate.Part, whole bool) *tree {
 	free = slices.Clone(free)
 	sorting.By(free, func(a, b runstate.Part) int {
@@ -53,6 +53,7 @@ func grow(free []runstate.Part, whole bool) *tree {
 	return root
 }
 
+// child returns the child with a key. It adds the child if there is none.
 func (t *tree) child(l level, key any, cost int) *tree {
 	for _, c := range t.children {
 		if c.key == key {
@@ -64,6 +65,7 @@ func (t *tree) child(l level, key any, cost int) *tree {
 	return c
 }
 
+// count sets room.
 func (t *tree) count(whole bool) {
 	t.room = len(t.free)
 	if whole && t.room > 0 {

@@ -14,10 +14,10 @@ import (
 // Confined is an active unit with partitions, with its confinement in PID 1.
 type Confined struct {
 	systemd.Confined
-	Lease   bool
-	Settled bool     // the last choice of partitions was for its present reservation
-	Loaded  []string // differences between the properties in PID 1 and the wanted confinement
-	Running string   // why its processes run unconfined; "" if they do not, as far as PID 1 reports
+	Lease   bool     // the unit is a lease, not a reserved service
+	Settled bool     // the reservation has not changed since partitions were chosen for it
+	Loaded  []string // differences between the properties in PID 1 and the wanted ones
+	Running string   // why PID 1 does not confine the unit's processes; "" if it does
 }
 
 // ReadConfined reads the confinement of the active reserved units and leases from PID 1.
@@ -33,7 +33,7 @@ func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, rese
 			if u.Unit != r.Unit && slices.ContainsFunc(reserved, func(o systemd.Reserved) bool { return o.Unit == u.Unit }) {
 				continue // an instance with a reservation of its own
 			}
-			out = append(out, judged(u, r.Confinement(), Confined{Settled: chosen && !r.Changed}))
+			out = append(out, compare(u, r.Confinement(), Confined{Settled: chosen && !r.Changed}))
 		}
 	}
 	leases, err := units.ConfinedLike(ctx, []string{"dcm-lease-*.scope", "dcm-exclusive-*.scope", "dcm-share*.scope"})
@@ -41,19 +41,20 @@ func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, rese
 		return nil, fmt.Errorf("cannot read how leases are confined: %w", err)
 	}
 	for _, u := range leases {
-		out = append(out, judged(u, systemd.LeaseConfinement(), Confined{Lease: true}))
+		out = append(out, compare(u, systemd.LeaseConfinement(), Confined{Lease: true}))
 	}
 	// The state of a unit that is being started or stopped is temporary.
 	return slices.DeleteFunc(out, func(c Confined) bool { return !c.Up() || c.Job }), nil
 }
 
-func judged(u systemd.Confined, want systemd.Confinement, c Confined) Confined {
+// compare adds the unit and its differences from the wanted confinement to c.
+func compare(u systemd.Confined, want systemd.Confinement, c Confined) Confined {
 	c.Confined, c.Loaded, c.Running = u, want.Differs(u), want.Misplaced(u)
 	return c
 }
 
-// ReservedUnits returns the units with a reservation, as the generator writes them. If the
-// configuration cannot be used, only the reservations are read.
+// ReservedUnits returns the reserved units that the generator writes drop-ins for. If the
+// configuration has errors, it reads only the reservations from it.
 func ReservedUnits(h *host.Host, cfg *config.Config) []systemd.Reserved {
 	var list []config.Reservation
 	if cfg != nil {

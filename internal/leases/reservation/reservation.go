@@ -15,8 +15,8 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// Reservations returns the reservations of the configuration that are valid, whatever else is wrong
-// with the files. Units whose reservation cannot be read start unconfined.
+// Reservations returns the valid reservations of the configuration, even if the files have other
+// errors. unconfined are the units whose reservation cannot be read: they start with all devices.
 func Reservations(h *host.Host) (all []config.Reservation, unconfined []string) {
 	return config.Reservations(config.DefaultPaths(h.Root))
 }
@@ -30,24 +30,23 @@ func Order(h *host.Host, cfg *config.Config) systemd.Order {
 	return AddReservations(h, o, cfg.Reservations)
 }
 
-// kubelets returns the units that start a node's containers in the usual distributions of
-// Kubernetes.
+// kubelets returns the units that start a node's containers in the common Kubernetes distributions.
 func kubelets() []string {
 	return []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
 		"k0sworker.service", "k0scontroller.service", "snap.microk8s.daemon-kubelite.service"}
 }
 
-// DropinNeeds returns the drop-ins that the GPUs on the bus need, by unit name.
+// DropinNeeds returns the sections that the GPUs of this host need in drop-ins, by unit name.
 func DropinNeeds(h *host.Host) map[string]string { return host.OpenNode(h, nil).Dropins() }
 
-// AddReservations adds the reservations. It marks those that have changed since the last choice, and
-// releases units without a reservation, so that a restart of dcm-reserve.service restarts only these
-// units. If the list of the last choice is lost, it marks all, since the partitions of their units
-// are not known.
+// AddReservations adds the reservations to the generator's input. It marks units whose reservation has
+// changed since the last choice of partitions, and units that have no reservation any more. A restart
+// of dcm-reserve.service restarts only these. If the list of the last choice is missing, it marks all,
+// since the partitions of their units are not known.
 func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) systemd.Order {
 	last, chosen := lastChoice(h)
 	lost := !chosen && ListMissing(h)
-	o.Guarded = wasExclusive(h) // others may open these partitions now
+	o.Guarded = wasExclusive(h) // then the guard has to run once more, to unprotect these partitions
 	for _, r := range list {
 		before, had := last[r.Unit]
 		delete(last, r.Unit)
@@ -60,7 +59,7 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 		}
 		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive, Share: r.Share}
 		if len(o.Needs) > 0 {
-			one.CompanionLinks = 3 + 2*r.Partitions // at most: three of every GPU, two of each partition
+			one.CompanionLinks = 3 + 2*r.Partitions // upper bound: three common nodes, and two of each partition
 		}
 		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
 		one.Slice = sliceOf(h, r, false)
@@ -72,9 +71,9 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 	return o
 }
 
-// lastChoice returns the reservations of the last choice by unit. ok is false if there was none, as at
-// boot, when /run is empty. The boot ID is not compared, since in a container systemd 252 has shown a
-// generator another one.
+// lastChoice returns the reservations of the last choice of partitions, by unit. ok is false if there
+// was none in this boot. It does not compare boot IDs: in a container, systemd 252 showed a generator a
+// different one. /run is empty at boot.
 func lastChoice(h *host.Host) (out map[string]runstate.Reservation, ok bool) {
 	out = make(map[string]runstate.Reservation)
 	p, err := runstate.ReadReservations(h.Runtime())
@@ -145,9 +144,9 @@ func reserveDue(h *host.Host, list []config.Reservation) (bool, error) {
 	return len(asks) > 0, nil
 }
 
-// Fits returns a function for [apply.Difference.Judge] that returns why the reservations cannot be met
-// on the GPUs after a change, or why their units would not start again. It is nil if there are no
-// reservations.
+// Fits returns the check of a planned change for [apply.Difference.Judge]. The check returns why the
+// reservations cannot be met on the GPUs after the change, or why their units could not start again.
+// Fits returns nil if there are no reservations.
 func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 	if len(list) == 0 {
 		return nil
@@ -160,8 +159,8 @@ func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 	}
 }
 
-// Room returns which reservation cannot be met on these GPUs. Partitions without a device node do not
-// count.
+// Room returns an error that names the first reservation that cannot be met on these GPUs. It ignores
+// partitions without a device node.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
 	var node []runstate.Part
 	var there []string

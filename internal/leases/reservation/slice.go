@@ -39,8 +39,8 @@ func Misplaced(h *host.Host, list []config.Reservation) error {
 	return errors.Join(errs...)
 }
 
-// CheckSlice is [Misplaced] for one reservation. With generated, the files of generators
-// count, too.
+// CheckSlice is [Misplaced] for one reservation. With generated, it also reads the unit files that
+// generators wrote.
 func CheckSlice(h *host.Host, r config.Reservation, generated bool) *SliceError {
 	if s := sliceOf(h, r, generated); s.Value != "" && !s.Inside(unitname.Slice) {
 		return &SliceError{r, s}
@@ -72,8 +72,8 @@ func withoutOwnSlice(h *host.Host, observers []string) []string {
 	})
 }
 
-// Elsewhere returns a text for each observer that runs in a slice where exclusive partitions do not
-// open.
+// Elsewhere returns a warning for each observer whose slice keeps it from opening exclusive
+// partitions.
 func Elsewhere(h *host.Host, observers []string) []string {
 	var out []string
 	for _, unit := range observers {
@@ -84,9 +84,8 @@ func Elsewhere(h *host.Host, observers []string) []string {
 	return out
 }
 
-// ReservationSlice returns the slice that the unit of a reservation is to run in. For a
-// reservation without a unit, it is the slice below which its partitions open if they are
-// exclusive.
+// ReservationSlice returns the slice that the unit of a reservation has to run in. For an exclusive
+// reservation without a unit, it is the slice whose processes may open the partitions.
 func ReservationSlice(h *host.Host, name, unit string) string {
 	if unit == "" {
 		return unitname.HolderSlice(name)
