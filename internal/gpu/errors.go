@@ -86,6 +86,16 @@ func InUse(err error) bool {
 	return ok && e.DriverInUse()
 }
 
+// HeldInKernel reports whether err is of a GPU that a kernel module holds, which the error
+// names.
+func HeldInKernel(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		HeldInKernel() bool
+	}](err)
+	return ok && e.HeldInKernel()
+}
+
 // NeedsReboot reports whether only a reboot resolves err.
 func NeedsReboot(err error) bool {
 	e, ok := errors.AsType[interface {

@@ -31,3 +31,6 @@ func Few(names []string) string {
 	}
 	return text
 }
+
+// Sentence returns a phrase with a capital letter and a period.
+func Sentence(phrase string) string { return strings.ToUpper(phrase[:1]) + phrase[1:] + "." }

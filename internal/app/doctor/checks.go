@@ -1,5 +1,7 @@
 package doctor
 
+import "dcm/internal/gpu/nvidia"
+
 // Checks returns the table of checks, in the order of the report.
 func Checks() []Check {
 	return append(append(amdChecks(), nvidiaChecks()...), hostChecks()...)
@@ -35,9 +37,9 @@ func nvidiaChecks() []Check {
 		{"nvidia-library", Error, "libnvidia-ml in the library directories, /proc/driver/nvidia/version", "the library and the loaded driver have different versions",
 			"reload the driver or reboot; install the same version of both", "NVML_ERROR_LIB_RM_VERSION_MISMATCH", libraryMismatch},
 		{"nvidia-drm-modeset", Warning, "/sys/module/nvidia_drm/parameters/modeset", "nvidia_drm uses a GPU that must be reset to switch MIG",
-			"set nvidia-drm.modeset=0 on the kernel command line, or unload nvidia_drm before the change", "NVIDIA/mig-parted issue 181", drmModeset},
+			nvidia.Remedy(nvidia.DRMModule), "NVIDIA/mig-parted issue 181", drmModeset},
 		{"nvidia-peermem", Warning, "/sys/module/nvidia_peermem", "nvidia_peermem holds the driver",
-			"unload nvidia_peermem before a change that resets a GPU", "NVIDIA driver README, GPUDirect RDMA", peermem},
+			nvidia.Remedy(nvidia.PeermemModule), "NVIDIA driver README, GPUDirect RDMA", peermem},
 		{"mig-reset", Error, "reset of each GPU", "MIG cannot be switched: the GPU needs a reset and the kernel offers none, as in a virtual machine",
 			"switch MIG on the host of the virtual machine", "kubernetes-sigs/dra-driver-nvidia-gpu issue 883", noReset},
 		{"nvidia-cdi", Warning, "nvidia-cdi-refresh, /etc/cdi, /run/cdi", "nvidia-cdi-refresh is enabled and has written no file",

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/text"
 )
 
 // tree is a host: contents by path. A content "-> X" is a symbolic link to X.
@@ -183,20 +185,18 @@ var manualEntry = regexp.MustCompile(`(?m)^\.TP\n\.B ([a-z\\-]+) \((warning|erro
 
 // The manual lists the checks of the table, in its order.
 func TestManual(t *testing.T) {
-	text, err := os.ReadFile("../../../packaging/man/dcm-check.7")
+	manual, err := os.ReadFile("../../../packaging/man/dcm-check.7")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got, want []string
-	for _, m := range manualEntry.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range manualEntry.FindAllStringSubmatch(string(manual), -1) {
 		got = append(got, strings.ReplaceAll(strings.Join(m[1:], "|"), `\-`, "-"))
 	}
 	for _, c := range Checks() {
-		want = append(want, strings.Join([]string{c.ID, string(c.Level), sentence(c.Finds), sentence(c.Hint)}, "|"))
+		want = append(want, strings.Join([]string{c.ID, string(c.Level), text.Sentence(c.Finds), text.Sentence(c.Hint)}, "|"))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dcm-check.7 (-table +manual):\n%s", diff)
 	}
 }
-
-func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }

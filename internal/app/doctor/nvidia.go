@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"dcm/internal/gpu/nvidia"
 	"dcm/internal/gpu/partition"
 )
 
@@ -67,22 +68,27 @@ func (f *facts) resetting() string {
 	return ""
 }
 
-// drmModeset reads the parameter, since nvidia_drm is always loaded with the driver and
-// holds the GPU only with modeset.
 func drmModeset(f *facts) []problem {
-	model := f.resetting()
-	if model == "" || f.text("sys/module/nvidia_drm/parameters/modeset") != "Y" {
-		return nil
-	}
-	return []problem{{"nvidia_drm", "modeset=1 holds every GPU: " + model + " cannot be reset to switch MIG"}}
+	return f.kernelHolder(nvidia.DRMModule, "modeset=1 holds every GPU")
 }
 
 func peermem(f *facts) []problem {
+	return f.kernelHolder(nvidia.PeermemModule, "the module holds the driver")
+}
+
+// kernelHolder finds a module that holds GPUs while one of them is reset to switch MIG. A
+// parameter that cannot be read is no finding.
+func (f *facts) kernelHolder(module, what string) []problem {
 	model := f.resetting()
-	if model == "" || !f.exists("sys/module/nvidia_peermem") {
+	if model == "" {
 		return nil
 	}
-	return []problem{{"nvidia_peermem", "the module holds the driver: " + model + " cannot be reset to switch MIG"}}
+	for _, k := range nvidia.KernelHolders(f.path("sys")) {
+		if k.Module == module && (k.Certain || module != nvidia.DRMModule) {
+			return []problem{{module, what + ": " + model + " cannot be reset to switch MIG"}}
+		}
+	}
+	return nil
 }
 
 func noReset(f *facts) (out []problem) {

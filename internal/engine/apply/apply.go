@@ -362,7 +362,7 @@ func Explain(err error) runstate.Error {
 	}
 	if u, ok := errors.AsType[*unseenError](err); ok {
 		out.Unseen, out.Transient = &u.use, true
-		if !errors.Is(err, gpu.ErrPartial) {
+		if !errors.Is(err, gpu.ErrPartial) && !gpu.HeldInKernel(err) {
 			out.Hint = unseenHint
 		}
 	}

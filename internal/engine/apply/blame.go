@@ -36,7 +36,8 @@ const unseenHint = "Find what uses a GPU without a visible process. It can be a 
 //
 // If the driver's use count shows that only other modules use it, it cannot be unloaded before
 // the next boot, where dcm runs before them: a reboot may help. A count of zero contradicts
-// the error: the use has ended, and a retry may succeed.
+// the error: the use has ended, and a retry may succeed, unless the error names a module that
+// holds the GPU without being counted.
 //
 // Otherwise an invisible process uses the GPUs, or the use is unknown. That justifies neither
 // a reboot nor a retry with its restart of the clients.
@@ -60,6 +61,8 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 		return err
 	case r.unused(u) && unload && u.Count > 0:
 		return &rebootError{fmt.Errorf("%w; only the kernel uses it%s, and no process", err, by(u.Modules))}
+	case r.unused(u) && gpu.HeldInKernel(err):
+		return &refusal{err: err} // a retry fails until the module is unloaded
 	case r.unused(u):
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,17 +101,23 @@ func buildNVML(t *testing.T) (program, library string) {
 
 func newMIGBench(t *testing.T, program, library string) migBench {
 	t.Helper()
+	return newMIGBenchOf(t, program, library, "h100-8", sim.Options{})
+}
+
+func newMIGBenchOf(t *testing.T, program, library, name string, opts sim.Options) migBench {
+	t.Helper()
 	dir := t.TempDir()
 	own := filepath.Join(dir, standin.Name)
 	if err := os.Link(library, own); err != nil {
 		t.Fatal(err)
 	}
-	kind, err := sim.LookupKind("h100-8")
+	kind, err := sim.LookupKind(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := migBench{state: standin.StateOf(own)}
-	s := simtest.StartKind(t, kind.Scaled(3), sim.Options{MIG: b.state})
+	opts.MIG = b.state
+	s := simtest.StartKind(t, kind.Scaled(3), opts)
 	if err := s.Begin(); err != nil {
 		t.Fatal(err)
 	}
@@ -177,5 +184,22 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 				t.Errorf("with the fault gone: %s, %+v", run.Result, run.Error)
 			}
 		})
+	}
+}
+
+// A module that holds the GPUs is named, and no client restarts for a retry that fails too.
+func TestRun_HeldInKernel(t *testing.T) {
+	program, library := buildNVML(t)
+	for _, modeset := range []bool{true, false} {
+		b := newMIGBenchOf(t, program, library, "a100-8", sim.Options{Modeset: modeset})
+		b.update(t, func(s *standin.State) { s.Knobs = []string{"mode-activation 19 " + aside} })
+		run := b.run(t, "1g.10gb", true)
+		if run.Error == nil {
+			t.Fatalf("%s", run.Result)
+		}
+		named := strings.Contains(run.Error.Text, "nvidia_drm holds it") && strings.Contains(run.Error.Hint, "nvidia-drm.modeset=0")
+		if named != modeset || run.Error.Transient == modeset {
+			t.Errorf("modeset %t: %s, %+v", modeset, run.Result, run.Error)
+		}
 	}
 }

@@ -20,6 +20,8 @@ type Error struct {
 	Text string
 	Err  error  // set if the program did not reply
 	Hint string // added to the hint of the kind
+
+	heldInKernel bool // a kernel module holds the GPU
 }
 
 func (e *Error) Error() string {
@@ -38,6 +40,10 @@ func (e *Error) Is(target error) bool { return target == unix.EBUSY && e.Kind ==
 
 // NeedsReboot reports whether only a reboot helps.
 func (e *Error) NeedsReboot() bool { return e.Kind == nvml.ResetRequired }
+
+// HeldInKernel reports whether a kernel module holds the GPU, so that a retry fails until the
+// module is unloaded.
+func (e *Error) HeldInKernel() bool { return e.heldInKernel }
 
 func failure(do nvml.Op, a partition.Address, f *nvml.Failure) *Error {
 	return &Error{Op: do, GPU: a, Kind: f.Kind, Text: f.Text}

@@ -34,7 +34,7 @@ func (n *executor) Execute(ctx context.Context, steps []partition.Step, onStep g
 	for i, s := range steps {
 		all.Go(func() {
 			notify(s, true, nil)
-			errs[i] = n.host.addKernelHolder(n.executeStep(ctx, s))
+			errs[i] = n.host.addKernelHolders(n.executeStep(ctx, s))
 			notify(s, false, errs[i])
 		})
 	}

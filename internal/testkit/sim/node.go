@@ -16,6 +16,7 @@ type Options struct {
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
 	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
+	Modeset       bool          // nvidia_drm has modeset=1
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
 	Uevent func(Uevent) // receives the kernel events of devices; must not wait

@@ -32,6 +32,12 @@ func (n *Node) addNVIDIAModule(t tree) {
 	for _, user := range nvidiaUsers {
 		t.dir(dir + "holders/" + user)
 	}
+	modeset := "N"
+	if n.opts.Modeset {
+		modeset = "Y"
+	}
+	t.text("sys/module/nvidia_drm/initstate", string(n.nvidia))
+	t.text("sys/module/nvidia_drm/parameters/modeset", modeset)
 	t.link(dir+"drivers/pci:nvidia", "sys/bus/pci/drivers/nvidia")
 	t.dir("sys/bus/pci/drivers/nvidia")
 	t.link("sys/bus/pci/drivers/nvidia/module", "sys/module/nvidia")
