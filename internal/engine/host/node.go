@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"dcm/internal/engine/apply"
@@ -10,7 +11,9 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/amdgpu"
 	"dcm/internal/gpu/nvidia"
+	"dcm/internal/gpu/record"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/sanitize"
 )
 
 // OpenNode opens the hardware as the configuration says. Without a configuration it uses sysfs
@@ -58,18 +61,42 @@ func amd(h *Host, roots gpu.Roots, cfg *config.Config) gpu.Vendor {
 	if cfg == nil || cfg.Backend == config.Sysfs {
 		return amdgpu.Open(roots, tables)
 	}
-	return amdgpu.Open(roots, tables, amdgpu.Library(amdgpu.SMI{Library: cfg.Library}, cfg.Backend == config.AMDSMI))
+	return amdgpu.Open(roots, tables, amdgpu.Library(amdgpu.SMI{Program: program("dcm-smi"), Library: cfg.Library}, cfg.Backend == config.AMDSMI))
 }
 
-// nvml is the program that loads NVIDIA's library.
-const nvml = "/usr/libexec/dcm/dcm-nvml"
+// program returns the path of a program that loads a vendor's library. If this program was
+// unpacked in another place than that of the package, its own copy is used.
+func program(name string) string {
+	const installed = "/usr/libexec/dcm"
+	self, err := os.Executable()
+	if dir := filepath.Dir(self); err == nil && filepath.Base(dir) == "bin" {
+		own := filepath.Join(dir, "../libexec/dcm", name)
+		if _, err := os.Lstat(own); err == nil {
+			return own
+		}
+	}
+	return filepath.Join(installed, name)
+}
+
+// RecordSource returns where a record of this host's GPUs is taken. The library of NVIDIA is
+// not called for another tree.
+func RecordSource(h *Host, cfg *config.Config) record.Source {
+	s := record.Source{Roots: roots(h), Node: OpenNode(h, cfg), Program: h.Version, Kernel: h.Kernel()}
+	if name, err := os.Hostname(); err == nil {
+		s.Host = sanitize.Text(name)
+	}
+	if h.Here() {
+		s.NVML = []string{program("dcm-nvml")}
+	}
+	return s
+}
 
 // openNVIDIA uses NVIDIA's library, which is not for another tree.
 func openNVIDIA(h *Host, roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 	if !h.Here() {
 		return nvidia.Open(roots)
 	}
-	return nvidia.Open(roots, append(opts, nvidia.Program(nvml, ""), nvidia.ConflictingUnit(func() string { return conflictingUnit(h) }))...)
+	return nvidia.Open(roots, append(opts, nvidia.Program(program("dcm-nvml"), ""), nvidia.ConflictingUnit(func() string { return conflictingUnit(h) }))...)
 }
 
 // migManager is the unit of mig-parted, which sets MIG at boot from its own configuration.

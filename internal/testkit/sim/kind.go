@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dcm/internal/gpu/partition"
+	"dcm/internal/gpu/record"
 )
 
 // Kind is a node as data: its boards in PCI order.
@@ -14,6 +15,8 @@ type Kind struct {
 	About  string
 	CPUs   int // sockets: NUMA nodes, and CPU nodes of the KFD topology
 	Boards []Board
+
+	driver string // version of the nvidia module; "" for the simulator's
 }
 
 // Board is one PCI function.
@@ -22,6 +25,8 @@ type Board struct {
 	Address partition.Address
 	NUMA    int
 	Hive    int // 1, 2, …: the XGMI hive; 0 for none
+
+	recorded *recorded // nil for a kind of the simulator's own
 }
 
 // Kinds lists every kind of node.
@@ -52,8 +57,11 @@ func Kinds() []Kind {
 	}
 }
 
-// LookupKind returns the kind of that name.
+// LookupKind returns the kind of that name, or the node of a record if the name is a path.
 func LookupKind(name string) (Kind, error) {
+	if record.IsFile(name) {
+		return ReadKind(name)
+	}
 	var names []string
 	for _, k := range Kinds() {
 		if k.Name == name {

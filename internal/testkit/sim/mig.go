@@ -29,8 +29,12 @@ func (n *Node) beginMIG() error {
 			return errors.Join(err, n.updateMIG((*standin.State).Reboot))
 		}
 	}
-	s, err := standin.New(nvidiaVersion, "")
+	s, err := standin.New(n.kind.driverVersion(), "")
 	for _, b := range n.nvidias() {
+		if b.recorded != nil && b.recorded.nvml != nil {
+			s.GPUs = append(s.GPUs, standInGPU(*b.recorded.nvml))
+			continue
+		}
 		err = errors.Join(err, s.Add(b.Chip.MIG, b.Address))
 	}
 	s.Privileged = true

@@ -132,6 +132,9 @@ func (n *Node) wrote(a partition.Address, file string) (*board, error) {
 // fault has had its time.
 func (n *Node) read(ctx context.Context, b *board, file string, content func() string) (string, error) {
 	fault, err := n.meet(ctx, OpRead, b, file)
+	if err == nil && b.recorded != nil && b.recorded.errors[file] != 0 {
+		err = syscall.Errno(b.recorded.errors[file])
+	}
 	if err != nil {
 		return "", err
 	}

@@ -111,12 +111,15 @@ func (n *Node) boot() {
 		b.vanished, b.pending, b.next = false, "", ""
 		b.switches, b.writes = 0, make(map[string]int)
 		switch {
+		case b.recorded != nil && n.opts.Memory == "":
+			b.memory = b.recorded.mode.Memory
 		case slices.Contains(b.Chip.Memory, n.opts.Memory):
 			b.memory = n.opts.Memory
 		case len(b.Chip.Memory) > 0:
 			b.memory = b.Chip.Memory[0]
 		}
 		n.bind(b)
+		b.resume()
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -10,6 +11,8 @@ import (
 // nvidiaVersion is the version of the nvidia module.
 const nvidiaVersion = "550.163.01"
 
+func (k Kind) driverVersion() string { return cmp.Or(k.driver, nvidiaVersion) }
+
 // addNVIDIAModule adds /sys/module/nvidia.
 func (n *Node) addNVIDIAModule(t tree) {
 	if n.nvidia == absent {
@@ -17,7 +20,7 @@ func (n *Node) addNVIDIAModule(t tree) {
 	}
 	const dir = "sys/module/nvidia/"
 	t.text(dir+"initstate", string(n.nvidia))
-	t.text(dir+"version", nvidiaVersion)
+	t.text(dir+"version", n.kind.driverVersion())
 	t.put(dir+"refcnt", attribute(0o444, func(context.Context) (string, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -77,10 +80,10 @@ func (n *Node) addNVIDIANode(t tree, name string, b *board) {
 // nvidiaProc is /proc/driver/nvidia, whose capabilities come and go with MIG devices.
 func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 	t := newTree()
-	t.text("version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "+nvidiaVersion+"  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 14.2.0\n")
+	t.text("version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "+n.kind.driverVersion()+"  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 14.2.0\n")
 	for i, b := range boards {
 		if b.bound {
-			t.text("gpus/"+string(b.Address)+"/information", information(b, i))
+			t.text("gpus/"+string(b.Address)+"/information", information(b, i, n.kind.driverVersion()))
 		}
 	}
 	for path, minor := range n.capabilities(boards) {
@@ -90,10 +93,10 @@ func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 }
 
 // information is what the driver shows of a GPU that is bound.
-func information(b *board, minor int) string {
+func information(b *board, minor int, version string) string {
 	return fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t %d\nGPU UUID: \t %s\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
 		"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
-		b.Chip.Product, 64+bus(b.Address), b.gpuUUID(), b.Address, minor, nvidiaVersion)
+		b.Chip.Product, 64+bus(b.Address), b.gpuUUID(), b.Address, minor, version)
 }
 
 func (b *board) gpuUUID() string {

@@ -35,6 +35,9 @@ func (n *Node) addPartitionFiles(t tree, b *board) {
 	}
 	t.put(memoryFile, memory)
 
+	if b.recorded != nil && b.recorded.plain {
+		return
+	}
 	const dir = "compute_partition_config/"
 	t.text(dir+"supported_xcp_configs", partition.List(c.computeModes()))
 	t.put(dir+"supported_nps_configs", show("supported_nps_configs", func() string { return partition.List(c.memoryFor(b.config)) }))

@@ -24,6 +24,7 @@ func (n *Node) addPCI(t tree, b *board) {
 		addMinors(t.dir("drm"), dir, b.ofPartition(0))
 		if b.Chip.AMD() {
 			addAMD(t, b)
+			b.addRecorded(t)
 			n.addUse(t, b)
 		}
 		if b.Chip.NVIDIA() {

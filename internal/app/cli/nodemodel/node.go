@@ -21,6 +21,7 @@ import (
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/gpu/record"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
 )
@@ -40,7 +41,7 @@ func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation
 	if s.Model == "" {
 		return leaseservice.Allocations(ctx, h)
 	}
-	gpus, err := partition.ParseNode(s.Model)
+	gpus, err := record.Node(s.Model)
 	if err != nil {
 		return nil, exitcode.With(exitcode.Usage, err)
 	}
@@ -167,13 +168,13 @@ func partitionsNamed(node []runstate.Part, item string) ([]string, error) {
 
 // NodeFlag adds --node, a kind of node instead of this host.
 func NodeFlag(cmd *cobra.Command, what string) *string {
-	return cmd.Flags().String("node", "", what+", such as mi300x-8 or h100-8, instead of this host")
+	return cmd.Flags().String("node", "", what+", such as mi300x-8 or h100-8, or the FILE of a record, instead of this host")
 }
 
 // GPUs returns the GPUs to check profiles against. No GPU is no error.
 func GPUs(ctx context.Context, h *host.Host, cfg *config.Config, kind string) ([]partition.GPU, error) {
 	if kind != "" {
-		gpus, err := partition.ParseNode(kind)
+		gpus, err := record.Node(kind)
 		if err != nil {
 			return nil, exitcode.With(exitcode.Usage, err)
 		}

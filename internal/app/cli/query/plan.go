@@ -20,6 +20,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/gpu/record"
 	"dcm/internal/leases/reservation"
 )
 
@@ -45,7 +46,8 @@ func PlanCmd(h *host.Host, con *console.Console) *cobra.Command {
 would block the change now. Nothing is changed. The default is the selected profile.
 The exit status is 0 if there is nothing to do and 2 if there are changes. It is 1 if
 the profile cannot be applied or would be refused. With --node, plan for such a node
-as it is after its first boot; the GPUs of this host are not queried.`,
+as it is after its first boot, or as it was recorded. The GPUs of this host are not
+queried.`,
 		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
@@ -63,7 +65,7 @@ as it is after its first boot; the GPUs of this host are not queried.`,
 
 // planned prints the plan for a kind of node after its first boot.
 func planned(h *host.Host, con *console.Console, given []string, kind string, asJSON bool) error {
-	gpus, err := partition.ParseNode(kind)
+	gpus, err := record.Node(kind)
 	if err != nil {
 		return exitcode.With(exitcode.Usage, err)
 	}
