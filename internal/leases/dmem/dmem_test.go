@@ -12,9 +12,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// stand is a plain directory in the place of a cgroup2: what is written stays, where a
-// kernel would answer with all regions.
-func stand(t *testing.T, files map[string]string) Tree {
+// newTree returns a plain directory in place of a cgroup2 file system. A file keeps what was written to
+// it, while the kernel would return the limits of all regions.
+func newTree(t *testing.T, files map[string]string) Tree {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range files {
@@ -48,7 +48,7 @@ func TestCap(t *testing.T) {
 		files map[string]string
 		caps  map[partition.Address]uint64
 		err   string
-		none  bool // it cannot be had here
+		none  bool // an [UnsupportedError] is returned
 	}{
 		{name: "no controller", caps: map[partition.Address]uint64{"0000:05:00.0": 1}, err: "this kernel has no dmem controller", none: true},
 		{name: "no region of the GPU", files: with(nil), caps: map[partition.Address]uint64{"0000:46:00.0": 1}, err: "the driver of 0000:46:00.0 does not count", none: true},
@@ -58,12 +58,12 @@ func TestCap(t *testing.T) {
 		{name: "nothing to cap", files: with(nil)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tree := stand(t, c.files)
+			tree := newTree(t, c.files)
 			err := tree.Cap(scope, c.caps)
 			if c.err != "" {
 				_, none := errors.AsType[*UnsupportedError](err)
 				if err == nil || !strings.Contains(err.Error(), c.err) || none != c.none {
-					t.Errorf("it is refused with %v, want %s", err, c.err)
+					t.Errorf("Cap: %v, want %s", err, c.err)
 				}
 				return
 			}
@@ -75,27 +75,27 @@ func TestCap(t *testing.T) {
 				c.caps = map[partition.Address]uint64{}
 			}
 			if diff := cmp.Diff(c.caps, got); diff != "" {
-				t.Errorf("capped is (-want +got):\n%s", diff)
+				t.Errorf("limits (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestTheControllerIsHandedDown(t *testing.T) {
-	tree := stand(t, map[string]string{"dmem.capacity": capacity, "cgroup.subtree_control": "", "dcm.slice/cgroup.subtree_control": "", "dcm.slice/a.scope/cgroup.procs": ""})
+func TestEnable_InEveryAncestor(t *testing.T) {
+	tree := newTree(t, map[string]string{"dmem.capacity": capacity, "cgroup.subtree_control": "", "dcm.slice/cgroup.subtree_control": "", "dcm.slice/a.scope/cgroup.procs": ""})
 	if err := tree.enable("dcm.slice/a.scope"); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"cgroup.subtree_control", "dcm.slice/cgroup.subtree_control"} {
 		if text, err := os.ReadFile(filepath.Join(tree.Root, file)); err != nil || string(text) != "+dmem" {
-			t.Errorf("%s is %q, %v", file, text, err)
+			t.Errorf("%s: got %q, %v; want +dmem", file, text, err)
 		}
 	}
 }
 
-// The kernel answers to a limit that it has not taken.
-func TestALimitThatIsNotShownIsAnError(t *testing.T) {
-	tree := stand(t, map[string]string{"dmem.capacity": capacity})
+// The kernel may accept a write and not set the limit.
+func TestCap_VerifiesTheLimit(t *testing.T) {
+	tree := newTree(t, map[string]string{"dmem.capacity": capacity})
 	dir := filepath.Join(tree.Root, "dcm.slice/a.scope")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -105,6 +105,6 @@ func TestALimitThatIsNotShownIsAnError(t *testing.T) {
 	}
 	err := tree.Cap("dcm.slice/a.scope", map[partition.Address]uint64{"0000:05:00.0": 1 << 30})
 	if err == nil || !strings.Contains(err.Error(), "the kernel shows 0 for 0000:05:00.0, and not 1073741824") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("Cap: got %v, want the limit that the kernel shows", err)
 	}
 }

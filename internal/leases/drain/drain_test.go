@@ -15,14 +15,14 @@ func TestStart_OneDrainOnly(t *testing.T) {
 	hosttest.Plant(t, h.Root, "sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope/cgroup.procs", "71\n")
 	hosttest.Plant(t, h.Root, "run/dcm/x", "")
 	if who := Holder(h); who != "" || Notes(h) != nil {
-		t.Errorf("waiting is %s", who)
+		t.Errorf("holder without a drain: got %q, want none", who)
 	}
 	release, err := Start(h, []string{"dcm", "apply", "--when-\x1bidle"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Start(h, nil); !errors.Is(err, filelock.ErrLocked) {
-		t.Errorf("a second one waits too: %v", err)
+		t.Errorf("second drain: got %v, want ErrLocked", err)
 	}
 	got := strings.Join(Notes(h), "; ")
 	if !strings.HasPrefix(got, `dcm apply --when-\x1bidle, by `) || !strings.Contains(got, "waits for the end of all leases (dcm-lease-0-4f1c09aa.scope), and no new ones are given") {
@@ -30,6 +30,6 @@ func TestStart_OneDrainOnly(t *testing.T) {
 	}
 	release()
 	if who := Holder(h); who != "" {
-		t.Errorf("waiting is still %s", who)
+		t.Errorf("holder after the drain: got %q, want none", who)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// groups are the cgroups of units.
+// groups are the paths of cgroups, by unit.
 type groups map[string]string
 
 func (g groups) ControlGroup(_ context.Context, unit string) (string, error) {
@@ -32,7 +32,7 @@ func parts() runstate.Partitions {
 			{Name: "a-1", Render: "/dev/dri/renderD129"},
 			{Name: "a-2", Render: "/dev/dri/renderD130"},
 			{Name: "a-3", Render: "/dev/dri/renderD131"},
-			{Name: "a-4", Render: "/dev/dri/renderD132"}, // without a node
+			{Name: "a-4", Render: "/dev/dri/renderD132"}, // its node does not exist
 		},
 		Reservations: []runstate.Reservation{
 			{Name: "vllm-a", Unit: "vllm.service", Partitions: []string{"a-0"}, Exclusive: true},
@@ -43,7 +43,7 @@ func parts() runstate.Partitions {
 	}
 }
 
-// host has the nodes, these cgroups, and these files of units.
+// host returns a host with device nodes, these cgroups, and these unit files.
 func host(t *testing.T, cgroups []string, files map[string]string) Host {
 	t.Helper()
 	root := t.TempDir()
@@ -69,8 +69,8 @@ func host(t *testing.T, cgroups []string, files map[string]string) Host {
 	return Host{Root: root}
 }
 
-// shown is "226:128 vllm-a /dcm.slice/dcm-vllm:a.slice" for each entry. That the numbers are
-// those of the cgroups is checked.
+// shown returns a text such as "226:128 vllm-a /dcm.slice/dcm-vllm:a.slice" for each entry of the
+// table. It checks the IDs of the cgroups.
 func shown(t *testing.T, h Host, table runstate.GuardTable) []string {
 	t.Helper()
 	paths := func(list []runstate.Cgroup) string {
@@ -78,7 +78,7 @@ func shown(t *testing.T, h Host, table runstate.GuardTable) []string {
 		for _, c := range list {
 			var st unix.Stat_t
 			if err := unix.Stat(filepath.Join(h.Root, "sys/fs/cgroup", c.Path), &st); err != nil || st.Ino != c.Number {
-				t.Errorf("%s has the number %d, want %d, %v", c.Path, c.Number, st.Ino, err)
+				t.Errorf("ID of cgroup %s: got %d, want %d, %v", c.Path, c.Number, st.Ino, err)
 			}
 			out += " " + c.Path
 		}
@@ -91,7 +91,7 @@ func shown(t *testing.T, h Host, table runstate.GuardTable) []string {
 	return append(out, "all"+paths(table.All))
 }
 
-func TestWanted_NamesTheHoldersCgroups(t *testing.T) {
+func TestWanted_HolderCgroups(t *testing.T) {
 	const lease = "dcm-exclusive-1000-00c0ffee.scope"
 	h := host(t, []string{
 		"dcm.slice/dcm-vllm:a.slice", "dcm.slice/notebook@1.service", "dcm.slice/dcm-ml.slice/dcm-ml-x.slice", "dcm.slice/" + lease,
@@ -124,19 +124,19 @@ func TestWanted_NamesTheHoldersCgroups(t *testing.T) {
 		"226:127 vllm-a /dcm.slice/dcm-vllm:a.slice",
 		"226:128 vllm-a /dcm.slice/dcm-vllm:a.slice",
 		"226:129 notebook /dcm.slice/dcm-ml.slice/dcm-ml-x.slice /dcm.slice/notebook@1.service",
-		"226:130 slurm", // its slice is not active: for no holder
+		"226:130 slurm", // its slice is not active, so no process may open it
 		"226:131 " + lease + " /dcm.slice/" + lease,
 		"all /system.slice/system-dcm.slice /dcm.slice/old-exporter.service /dcm.slice/dcm-look.slice",
 	}
 	if diff := cmp.Diff(want, shown(t, h, got)); diff != "" {
-		t.Errorf("the table (-want +got):\n%s", diff)
+		t.Errorf("table (-want +got):\n%s", diff)
 	}
 	again, err := h.Wanted(t.Context(), g, parts(), tenants)
 	if err != nil || !Same(got, again) {
-		t.Errorf("another look says otherwise: %v, %v", again, err)
+		t.Errorf("the table differs when computed again: %v, %v", again, err)
 	}
 	if got.Holds("slurm") || !got.Holds(lease) || !got.Holds("vllm-a") || got.Holds("open") {
-		t.Errorf("the table says of its holders %v", got.Holders())
+		t.Errorf("holders: got %v", got.Holders())
 	}
 }
 
@@ -155,7 +155,7 @@ func TestWanted_FailsWithoutPID1(t *testing.T) {
 	h := host(t, nil, nil)
 	h.Observers = []string{"lost.service"}
 	if _, err := h.Wanted(t.Context(), groups{}, parts(), nil); err == nil {
-		t.Error("a table without what PID 1 knows is taken for the one that is wanted")
+		t.Error("no error although PID 1 does not answer")
 	}
 }
 
@@ -188,7 +188,7 @@ func TestIntruders(t *testing.T) {
 	})
 	want := "grab[3] has a-0 open|grab[3] has a-1 open|x[4] of x.service has a-0 open"
 	if text := strings.Join(got, "|"); text != want {
-		t.Errorf("intruders are %s, want %s", text, want)
+		t.Errorf("intruders: got %s, want %s", text, want)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestSlicePath(t *testing.T) {
 		"dcm-a-b.slice": "/dcm.slice/dcm-a.slice/dcm-a-b.slice", "system-dcm.slice": "/system.slice/system-dcm.slice",
 	} {
 		if got := SlicePath(slice); got != want {
-			t.Errorf("%s is at %s, want %s", slice, got, want)
+			t.Errorf("path of %s: got %s, want %s", slice, got, want)
 		}
 	}
 }

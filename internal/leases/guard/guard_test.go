@@ -9,23 +9,23 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// These are decided without PID 1.
+// These states are determined without PID 1.
 func TestGuardDue(t *testing.T) {
 	exclusive := []runstate.Reservation{{Name: "vllm", Partitions: []string{"a-0"}, Exclusive: true}}
 	for name, tt := range map[string]struct {
 		state    *runstate.Guard
 		reserved []runstate.Reservation
 		off      bool
-		want     string // a part of it; "" for not due
+		want     string // part of the reason; "" if dcm-guard need not run
 	}{
 		"nothing is exclusive":               {nil, nil, false, ""},
-		"nothing is exclusive any more":      {&runstate.Guard{Loaded: true}, nil, false, "nothing is exclusive"},
+		"nothing is exclusive, and loaded":   {&runstate.Guard{Loaded: true}, nil, false, "nothing is exclusive"},
 		"nothing is exclusive, and unloaded": {&runstate.Guard{}, nil, false, ""},
-		"it has not run":                     {nil, exclusive, false, "has not run"},
-		"it was killed":                      {&runstate.Guard{Changing: true}, exclusive, false, "interrupted"},
-		"it was killed at the end":           {&runstate.Guard{Changing: true}, nil, false, "interrupted"},
-		"this kernel has none":               {&runstate.Guard{Why: "this kernel has no guard"}, exclusive, false, ""},
-		"it is switched off":                 {nil, exclusive, true, ""},
+		"dcm-guard has not run":              {nil, exclusive, false, "has not run"},
+		"dcm-guard was killed":               {&runstate.Guard{Changing: true}, exclusive, false, "interrupted"},
+		"killed, and nothing is exclusive":   {&runstate.Guard{Changing: true}, nil, false, "interrupted"},
+		"not supported":                      {&runstate.Guard{Why: "this kernel has no guard"}, exclusive, false, ""},
+		"switched off":                       {nil, exclusive, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &host.Host{Root: t.TempDir()}
@@ -46,7 +46,7 @@ func TestGuardDue(t *testing.T) {
 			}
 			got, err := Due(t.Context(), h, nil)
 			if err != nil || (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("it has to run for %q, %v; want %q", got, err, tt.want)
+				t.Errorf("reason to run: got %q, %v; want %q", got, err, tt.want)
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestGuardDue_ComparesTheTable(t *testing.T) {
 	lease := func(holder string) bool { return holder != "vllm" }
 	h := &host.Host{Root: t.TempDir()}
 	if got := difference(h, runstate.Guard{Loaded: true, GuardTable: entry(7)}, entry(7), all); got != "the guard is not loaded" {
-		t.Errorf("without its pin: %q", got)
+		t.Errorf("program not pinned: got %q", got)
 	}
 	if err := os.MkdirAll(h.Path("sys/fs/bpf/dcm/program"), 0o755); err != nil {
 		t.Fatal(err)
@@ -76,16 +76,16 @@ func TestGuardDue_ComparesTheTable(t *testing.T) {
 		want   runstate.GuardTable
 		due    bool
 	}{
-		"the same":                         {all, entry(7), false},
-		"a slice has another cgroup":       {all, entry(8), true},
-		"and that is not what is asked of": {lease, entry(8), false},
-		"a device is not guarded any more": {all, runstate.GuardTable{Table: entry(7).Table[:1], All: entry(7).All}, true},
-		"observers are elsewhere":          {lease, runstate.GuardTable{Table: entry(7).Table}, true},
+		"the same":                     {all, entry(7), false},
+		"another cgroup of a slice":    {all, entry(8), true},
+		"a holder that is not checked": {lease, entry(8), false},
+		"a device less":                {all, runstate.GuardTable{Table: entry(7).Table[:1], All: entry(7).All}, true},
+		"other observers":              {lease, runstate.GuardTable{Table: entry(7).Table}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := difference(h, runstate.Guard{Loaded: true, GuardTable: entry(7)}, tt.want, tt.holder)
 			if (got != "") != tt.due {
-				t.Errorf("it has to run for %q, want %t", got, tt.due)
+				t.Errorf("reason to run: got %q, want one: %t", got, tt.due)
 			}
 		})
 	}

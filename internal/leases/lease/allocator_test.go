@@ -19,29 +19,29 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// host is PID 1 and a node of two GPUs with four partitions each, in memory.
+// host simulates PID 1 and a node of two GPUs with four partitions each.
 type host struct {
 	mu       sync.Mutex
 	tenants  []UnitDevices
 	reserved map[string]string
-	kind     string // of every partition
+	kind     string // the kind of every partition
 	open     map[string][]string
 	starts   map[int]uint64
 	changing bool
-	still    func() error // why no lease is given now
+	still    func() error // returns why no lease can start now
 	onStart  func(Scope) error
 	changed  chan struct{}
 	guard    string
-	pounces  int  // so many exclusive leases more of alice's are opened by another process
+	pounces  int  // number of exclusive leases of alice whose partitions another process will open
 	locked   bool // the lock of Lock is held
 	unlocked *sync.Cond
 	guarded  []string
 	reached  []string
-	alone    map[int]string // process → the lease that it is alone in
-	inside   map[int]string // process → the lease that it is in with others
+	alone    map[int]string // the lease in which a process is alone, by PID
+	inside   map[int]string // the lease that a process shares with others, by PID
 	terms    map[string]Term
-	others   bool // another process is in it by now
-	calls    int  // of Facts and Active
+	others   bool // another process has entered the lease that is replaced
+	calls    int  // number of calls of Snapshot and Active
 }
 
 func newHost() *host {
@@ -105,7 +105,7 @@ func (h *host) Start(_ context.Context, s Scope) ([]string, error) {
 	return nil, nil
 }
 
-// stir reports that a unit has ended.
+// stir closes the channel of Changed: a unit has ended.
 func (h *host) stir() {
 	close(h.changed)
 	h.changed = make(chan struct{})
@@ -134,7 +134,7 @@ func (h *host) Stop(_ context.Context, unit string) error {
 
 func (h *host) Undo(ctx context.Context, unit string) error { return h.Stop(ctx, unit) }
 
-// Check identifies a process by its start, which is its number.
+// Check identifies a process by its start time, which is equal to its PID here.
 func (h *host) Check(c Caller) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,7 +168,7 @@ func (h *host) LimitMemory(_ context.Context, unit string, c MemoryLimits) strin
 	return h.afterwards(unit, "capped at "+c.String())
 }
 
-// Guard reports for the first h.pounces leases that another process has their partitions open.
+// Guard returns an OpenError for the first h.pounces leases.
 func (h *host) Guard(_ context.Context, unit string) error {
 	if why := h.afterwards(unit, h.guard); why != "" {
 		return errors.New(why)
@@ -201,7 +201,7 @@ func (h *host) Reachable(_ context.Context, unit string, nodes []string) string 
 	return ""
 }
 
-// afterwards fails if the lock is held: dcm-guard.service may wait for a run that waits for it.
+// afterwards fails if the lock is held: dcm-guard.service may wait for a run that needs it.
 func (h *host) afterwards(unit, answer string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -238,7 +238,7 @@ func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error
 	return out, nil
 }
 
-// Empty is called for a lease whose process has been moved.
+// Empty is called for the former lease of a process that was moved.
 func (h *host) Empty(unit string) bool {
 	if !h.others {
 		h.Stop(context.Background(), unit)
@@ -267,75 +267,75 @@ func acquire(t *testing.T, k *Allocator, c Caller, r Request) Lease {
 	return l
 }
 
-func TestALeaseIsAScopeWithItsNodes(t *testing.T) {
+func TestAcquire_ScopeWithNodes(t *testing.T) {
 	h := newHost()
 	k := New(Config{Host: hostOf(h), Common: []string{"/dev/kfd"}})
 	var made Scope
 	h.onStart = func(s Scope) error { made = s; return nil }
 	l := acquire(t, k, alice, ask(2))
 	if want := "/dev/kfd /dev/dri/renderD128 /dev/dri/renderD129"; strings.Join(made.Allow, " ") != want || strings.Join(l.Nodes, " ") != want {
-		t.Errorf("allowed are %s and %s, want %s", made.Allow, l.Nodes, want)
+		t.Errorf("device nodes: got %s in the scope and %s in the lease, want %s", made.Allow, l.Nodes, want)
 	}
 	n, ok := unitname.ParseLease(made.Unit)
 	if !ok || n.UID != 1000 || n.Kind != unitname.ConfinedLease || made.Unit != l.Unit {
-		t.Errorf("the scope is %+v", made)
+		t.Errorf("scope: got %+v", made)
 	}
 	if want := "Lease of 0000:05:00.0-0 0000:05:00.0-1: true"; made.Description != want {
-		t.Errorf("described as %q, want %q", made.Description, want)
+		t.Errorf("description: got %q, want %q", made.Description, want)
 	}
 	again := acquire(t, k, alice, ask(2))
 	if again.Choice.Partitions[0].Name != "0000:05:00.0-2" {
-		t.Errorf("a second lease is given %s", again.Choice.Reason)
+		t.Errorf("second lease: got %s", again.Choice.Reason)
 	}
 }
 
-// If the daemon ends after a move, the process is in its lease and requests it again.
-func TestWhoIsAloneInALeaseExchangesIt(t *testing.T) {
+// A process that is alone in its lease gets another lease in exchange.
+func TestAcquire_ReplacesOwnLease(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	k.Limit(Limits{PerUser: 8})
 	first := acquire(t, k, alice, ask(8))
 	if _, err := k.Acquire(t.Context(), alice, ask(1)); err == nil {
-		t.Error("a caller that is not alone in its lease got a partition of none")
+		t.Error("a caller that shares its lease with other processes got a partition although none is free")
 	}
 	h.alone = map[int]string{1: first.Unit}
 	if _, err := k.Acquire(t.Context(), Caller{UID: 1001, PID: 1}, ask(8)); err == nil {
-		t.Error("the lease of another user was exchanged")
+		t.Error("the lease of another user was replaced")
 	}
 	if c, err := k.Consider(t.Context(), alice, ask(8)); err != nil || len(c.Partitions) != 8 {
-		t.Errorf("would be given: %+v, %v", c, err)
+		t.Errorf("Consider: %+v, %v", c, err)
 	}
 	second := acquire(t, k, alice, ask(8))
 	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
-		t.Errorf("left is %+v", h.tenants)
+		t.Errorf("units: got %+v", h.tenants)
 	}
-	// Who comes into it meanwhile stays, and nothing is given twice.
+	// If another process enters the lease meanwhile, that process stays, and no partition gets two holders.
 	h.alone, h.others = map[int]string{1: second.Unit}, true
 	if _, err := k.Acquire(t.Context(), alice, ask(4)); err == nil || !strings.Contains(err.Error(), second.Unit) {
-		t.Errorf("with another process in it by then: %v", err)
+		t.Errorf("after another process has entered the lease: %v", err)
 	}
 	if len(h.tenants) != 1 || h.tenants[0].Unit != second.Unit {
-		t.Errorf("left is %+v", h.tenants)
+		t.Errorf("units: got %+v", h.tenants)
 	}
 }
 
-func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
+func TestAcquire_Refusals(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*host)
 		ask  Request
 		text string
 	}{
-		{"more than there is", func(*host) {}, ask(9), "9 partitions requested, but the node has 8"},
-		{"reserved, its unit down", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions requested, but at most 7 of 8 can be leased; reserved: vllm 1"},
-		{"a unit has it", func(h *host) {
+		{"more than the node has", func(*host) {}, ask(9), "9 partitions requested, but the node has 8"},
+		{"reserved for an inactive unit", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions requested, but at most 7 of 8 can be leased; reserved: vllm 1"},
+		{"held by a unit", func(h *host) {
 			h.tenants = []UnitDevices{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
 		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
-		{"a process has it open", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
+		{"open in a process", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
 		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
 		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
-		{"the caller is gone", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
-		{"the caller is another one", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1: has ended"},
+		{"the caller has ended", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
+		{"another process has the PID", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1: has ended"},
 		{"PID 1 refuses", func(h *host) { h.onStart = func(Scope) error { return errors.New("no") } }, ask(1), ".scope: no"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -344,16 +344,16 @@ func TestWhatIsNotFreeIsNotGiven(t *testing.T) {
 			before := len(h.tenants)
 			_, err := newAllocator(h).Acquire(t.Context(), alice, tt.ask)
 			if err == nil || !strings.Contains(err.Error(), tt.text) {
-				t.Errorf("error %v, want one with %q", err, tt.text)
+				t.Errorf("error: got %v, want one with %q", err, tt.text)
 			}
 			if len(h.tenants) != before {
-				t.Errorf("left is %+v", h.tenants)
+				t.Errorf("units after the refusal: %+v", h.tenants)
 			}
 		})
 	}
 }
 
-// Between the check of the caller and the move another process may get its number.
+// Between the check of the caller and the move, another process may get the caller's PID.
 func TestAcquire_UndoesAnotherProcess(t *testing.T) {
 	h := newHost()
 	h.onStart = func(Scope) error {
@@ -363,15 +363,15 @@ func TestAcquire_UndoesAnotherProcess(t *testing.T) {
 		return nil
 	}
 	if l, err := newAllocator(h).Acquire(t.Context(), alice, ask(1)); err == nil || len(h.tenants) > 0 {
-		t.Errorf("%+v, %v; left is %+v", l, err, h.tenants)
+		t.Errorf("got %+v, %v, with the units %+v; want an error and no unit", l, err, h.tenants)
 	}
 }
 
 // A daemon-reexec makes PID 1 forget the process of a queued scope.
-func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
+func TestAcquire_RetriesWhileCallerExists(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fails int
-		ends  bool // the caller, in the first try
+		ends  bool // the caller ends during the first attempt
 		given bool
 	}{"once": {1, false, true}, "for ever": {1000, false, false}, "and the caller ends": {1, true, false}} {
 		t.Run(name, func(t *testing.T) {
@@ -394,22 +394,22 @@ func TestAcquire_TriesAgainWhileTheCallerIsThere(t *testing.T) {
 				t.Errorf("%+v, %v", l, err)
 			}
 			if want := min(tt.fails+1, maxStarts); !tt.ends && len(units) != want || tt.ends && len(units) != 1 {
-				t.Errorf("%d scopes were asked for", len(units))
+				t.Errorf("number of scopes: got %d", len(units))
 			}
 			if left := len(h.tenants); (left == 1) != tt.given {
-				t.Errorf("left is %+v", h.tenants)
+				t.Errorf("units: got %+v", h.tenants)
 			}
 		})
 	}
 }
 
-func TestAUserHasAtMost(t *testing.T) {
+func TestAcquire_UserLimit(t *testing.T) {
 	k := newAllocator(newHost())
 	k.Limit(Limits{PerUser: 3})
 	acquire(t, k, alice, ask(2))
 	var limit *LimitError
 	if _, err := k.Acquire(t.Context(), alice, ask(2)); !errors.As(err, &limit) || limit.Has != 2 {
-		t.Errorf("two more: %v", err)
+		t.Errorf("two more than the limit: %v", err)
 	}
 	acquire(t, k, alice, ask(1))
 	acquire(t, k, Caller{UID: 1001, PID: 2}, ask(2))
@@ -422,15 +422,15 @@ func TestShares(t *testing.T) {
 	share := Request{Want: placement.Want{Partitions: 4, Among: []partition.Address{"0000:05:00.0"}}, Kind: unitname.SharedLease}
 	first, second := acquire(t, k, alice, share), acquire(t, k, alice, share)
 	if first.Choice.Reason != second.Choice.Reason {
-		t.Errorf("given are %s and %s", first.Choice.Reason, second.Choice.Reason)
+		t.Errorf("choices: got %s and %s", first.Choice.Reason, second.Choice.Reason)
 	}
 	if _, err := k.Acquire(t.Context(), alice, share); err == nil {
-		t.Error("a third shares what is for two")
+		t.Error("a third lease got a partition that two share")
 	}
 	whole := ask(4)
 	whole.Among = share.Among
 	if _, err := k.Acquire(t.Context(), alice, whole); err == nil {
-		t.Error("what is shared was given to one alone")
+		t.Error("a shared partition was granted to an unshared lease")
 	}
 	if got, want := first.Notes[0], "capped at 48 GiB of 0000:05:00.0"; got != want {
 		t.Errorf("note: got %q, want %q", got, want)
@@ -438,7 +438,7 @@ func TestShares(t *testing.T) {
 }
 
 // If the process or the daemon ends during the start, the scope stays active without a process.
-func TestAcquire_UndoesAScopeOfUnknownState(t *testing.T) {
+func TestAcquire_UndoesUnknownScope(t *testing.T) {
 	h := newHost()
 	ctx, cancel := context.WithCancel(t.Context())
 	h.onStart = func(s Scope) error {
@@ -447,14 +447,14 @@ func TestAcquire_UndoesAScopeOfUnknownState(t *testing.T) {
 		return ctx.Err()
 	}
 	if _, err := newAllocator(h).Acquire(ctx, alice, ask(2)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the end is %v", err)
+		t.Errorf("result: %v", err)
 	}
 	if len(h.tenants) > 0 {
-		t.Errorf("lost to %+v", h.tenants)
+		t.Errorf("partitions are lost to the units %+v", h.tenants)
 	}
 }
 
-func TestWaitingInLine(t *testing.T) {
+func TestAcquire_Waits(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	all := acquire(t, k, alice, ask(8))
@@ -476,45 +476,45 @@ func TestWaitingInLine(t *testing.T) {
 	wait(2, 1)
 	var short *InsufficientError
 	if _, err := k.Acquire(t.Context(), alice, ask(1)); !errors.As(err, &short) {
-		t.Errorf("with nothing free: %v", err)
+		t.Errorf("without a free partition: %v", err)
 	}
 	h.Stop(t.Context(), all.Unit)
 	one := <-answers
 	if one.who != 1 || one.err != nil {
-		t.Fatalf("the first answer is %+v", one)
+		t.Fatalf("first answer: %+v", one)
 	}
 	h.Stop(t.Context(), one.l.Unit)
 	if two := <-answers; two.err != nil {
-		t.Errorf("the second answer is %+v", two)
+		t.Errorf("second answer: %+v", two)
 	}
-	// What can never be is not waited for.
+	// An impossible request does not wait.
 	r := ask(9)
 	r.Wait = true
 	if _, err := k.Acquire(t.Context(), alice, r); err == nil {
-		t.Error("9 of 8 were given")
+		t.Error("9 of 8 partitions were granted")
 	}
-	// Who goes away leaves the line.
+	// A request whose caller disconnects leaves the queue.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r = ask(8)
 	r.Wait = true
 	if _, err := k.Acquire(ctx, alice, r); !errors.Is(err, context.Canceled) || len(k.Queue()) != 0 {
-		t.Errorf("%v; %d in line", err, len(k.Queue()))
+		t.Errorf("%v; %d requests in the queue", err, len(k.Queue()))
 	}
 }
 
-func TestConfinedIsNotCalledExclusive(t *testing.T) {
+func TestAcquire_NoteNotExclusive(t *testing.T) {
 	h := newHost()
 	h.guard = "this kernel has no guard"
 	r := ask(1)
 	r.Kind = unitname.ExclusiveLease
 	l := acquire(t, newAllocator(h), alice, r)
 	if !slices.Contains(l.Notes, "not exclusive: this kernel has no guard") {
-		t.Errorf("notes are %q", l.Notes)
+		t.Errorf("notes: got %q", l.Notes)
 	}
 }
 
-func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
+func TestAcquire_ReplacesOpenExclusiveLease(t *testing.T) {
 	const note = "not exclusive: grab[1507] has it open"
 	for _, tt := range []struct {
 		name     string
@@ -538,16 +538,16 @@ func TestAcquire_ReplacesAnExclusiveLeaseThatIsOpen(t *testing.T) {
 			r.Kind = unitname.ExclusiveLease
 			l := acquire(t, newAllocator(h), alice, r)
 			if got := l.Choice.Partitions[0].Name; got != tt.want || len(h.guarded) != tt.guarded || len(l.Replaced) != tt.guarded-1 || slices.Contains(l.Notes, note) != tt.noted {
-				t.Errorf("given is %s after %d leases, %q replaced, with the notes %q", got, len(h.guarded), l.Replaced, l.Notes)
+				t.Errorf("got %s after %d leases, replaced %q, notes %q", got, len(h.guarded), l.Replaced, l.Notes)
 			}
 			if left := h.leases(); !slices.Equal(left, []string{l.Unit}) {
-				t.Errorf("leases are %q, want %s", left, l.Unit)
+				t.Errorf("leases: got %q, want %s", left, l.Unit)
 			}
 		})
 	}
 }
 
-func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
+func TestGuard_RunsWithoutLock(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	k.Limit(Limits{Shares: 2})
@@ -555,25 +555,25 @@ func TestGuard_AfterTheScopeWithoutTheLock(t *testing.T) {
 	exclusive.Kind, shared.Kind, shared.Of = unitname.ExclusiveLease, unitname.SharedLease, 2
 	first, second := acquire(t, k, alice, exclusive), acquire(t, k, alice, shared)
 	if want := []string{fmt.Sprint(second.Unit, " ", second.Nodes)}; !slices.Equal(h.reached, want) {
-		t.Errorf("looked at were the nodes of %q, want %q", h.reached, want)
+		t.Errorf("Reachable was called for %q, want %q", h.reached, want)
 	}
 	if want := []string{first.Unit, second.Unit}; !slices.Equal(h.guarded, want) {
-		t.Errorf("dcm-guard ran for %q, want %q; the notes are %q and %q", h.guarded, want, first.Notes, second.Notes)
+		t.Errorf("dcm-guard ran for %q, want %q; notes: %q and %q", h.guarded, want, first.Notes, second.Notes)
 	}
 	if len(first.Notes) != 0 {
-		t.Errorf("an exclusive lease has the notes %q", first.Notes)
+		t.Errorf("notes of an exclusive lease: got %q, want none", first.Notes)
 	}
 }
 
-// TestNoPartitionIsGivenTwice starts and ends many leases concurrently.
-func TestNoPartitionIsGivenTwice(t *testing.T) {
+// TestAcquire_Concurrent starts and ends many leases concurrently. No partition has two holders.
+func TestAcquire_Concurrent(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	h.onStart = func(s Scope) error {
 		snapshot, _ := h.Snapshot(context.Background())
 		for _, b := range Allocations(snapshot) {
 			if slices.Contains(s.Allow, b.Render) && !b.Free() {
-				return fmt.Errorf("%s is given to %s and has %s", b.Name, s.Unit, b.Units)
+				return fmt.Errorf("%s is granted to %s, but %s has it", b.Name, s.Unit, b.Units)
 			}
 		}
 		return nil
@@ -607,28 +607,28 @@ func TestNoPartitionIsGivenTwice(t *testing.T) {
 	snapshot, _ := h.Snapshot(t.Context())
 	for _, b := range Allocations(snapshot) {
 		if !b.Free() {
-			t.Errorf("%s is lost to %s", b.Name, b.Whose())
+			t.Errorf("%s still has the holders %s", b.Name, b.Whose())
 		}
 	}
 }
 
-// A partition has at most as many sharers as each of them requested, and is filled before the next
-// one.
+// The number of leases that share a partition stays within the limit of each of them. A partition is
+// filled before the next one is shared.
 func TestSharesByNumber(t *testing.T) {
 	k := newAllocator(newHost())
 	one := func(of int) Request {
 		return Request{Want: placement.Want{Partitions: 1, Place: placement.Spread}, Kind: unitname.SharedLease, Of: of}
 	}
 	if _, err := k.Acquire(t.Context(), alice, one(2)); err == nil || !strings.Contains(err.Error(), "shares = 1 in [leases]") {
-		t.Errorf("sharing not allowed: %v", err)
+		t.Errorf("sharing is not configured: got %v", err)
 	}
 	k.Limit(Limits{Shares: 3})
 	for _, of := range []int{1, 4, 65} {
 		if _, err := k.Acquire(t.Context(), alice, one(of)); err == nil {
-			t.Errorf("one of %d was given", of)
+			t.Errorf("a lease with the limit %d was granted", of)
 		}
 	}
-	for _, of := range []int{3, 2, 3, 2, 0, 3, 2} { // 0 is 3
+	for _, of := range []int{3, 2, 3, 2, 0, 3, 2} { // 0 is the configured limit, 3
 		acquire(t, k, alice, one(of))
 	}
 	has := make(map[string]int)
@@ -641,7 +641,7 @@ func TestSharesByNumber(t *testing.T) {
 	}
 	want := map[string]int{"0000:05:00.0-0 of 3": 3, "0000:26:00.0-0 of 2": 2, "0000:05:00.0-1 of 3": 1, "0000:26:00.0-1 of 2": 1}
 	if diff := cmp.Diff(want, has); diff != "" {
-		t.Errorf("partitions are shared as (-want +got):\n%s", diff)
+		t.Errorf("leases per partition (-want +got):\n%s", diff)
 	}
 }
 
@@ -662,7 +662,7 @@ func TestSharesOf(t *testing.T) {
 		"w@x.service": {"0000:05:00.0": 12 << 30},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("shares (-want +got):\n%s", diff)
+		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 }
 
@@ -670,13 +670,13 @@ func TestNames(t *testing.T) {
 	for kind, of := range map[unitname.LeaseKind]int{unitname.ConfinedLease: 0, unitname.ExclusiveLease: 0, unitname.SharedLease: unitname.MaxShares} {
 		n := unitname.Lease{Kind: kind, UID: 4294967294, ID: "00c0ffee", Of: of}
 		if got, ok := unitname.ParseLease(n.String()); !ok || got != n {
-			t.Errorf("%s is read as %+v, %v", n, got, ok)
+			t.Errorf("%s is parsed as %+v, %v", n, got, ok)
 		}
 	}
 	for _, unit := range []string{"dcm-lease-1000-00c0ffee.service", "dcm-lease--00c0ffee.scope", "dcm-lease-99999999999-00c0ffee.scope", "session-1.scope", "dcm-lease-4294967296-00c0ffee.scope",
 		"dcm-share-1-00c0ffee.scope", "dcm-share1-1-00c0ffee.scope", "dcm-share65-1-00c0ffee.scope", "dcm-lease3-1-00c0ffee.scope"} {
 		if n, ok := unitname.ParseLease(unit); ok {
-			t.Errorf("%s is read as %+v", unit, n)
+			t.Errorf("%s is parsed as %+v", unit, n)
 		}
 	}
 }
@@ -694,7 +694,7 @@ func TestDescribe(t *testing.T) {
 		" ":                      "unknown",
 	} {
 		if got, want := describe(Request{What: what}, choice), "Lease of 0000:05:00.0-0: "+want; got != want {
-			t.Errorf("%q is described as %q, want %q", what, got, want)
+			t.Errorf("description of %q: got %q, want %q", what, got, want)
 		}
 	}
 }

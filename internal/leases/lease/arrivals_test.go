@@ -12,27 +12,27 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// arrival is a request of the property test with its result.
+// arrival is a random request with its result.
 type arrival struct {
 	n           int
-	time, hold  time.Duration // requested, 0 for no limit; and after which its process ends
+	time, hold  time.Duration // the requested time limit, 0 for none; and the time until its process ends
 	uid         uint32
 	came, began time.Time
-	first       time.Time // when it was seen first in the queue
+	first       time.Time // when it was first the first of the queue
 }
 
-// alike reports whether two requests are equal in everything that affects the order.
+// alike reports whether two requests are equal in all that affects their order.
 func (a *arrival) alike(b *arrival) bool {
 	return a.n == b.n && a.time == b.time && (a.uid == 0) == (b.uid == 0)
 }
 
-// longestHoldLimit returns when the last process with a lease ends.
+// longestHoldLimit returns the latest end of a process with a lease.
 const longestHoldLimit = 2 * time.Hour
 
-// TestRandomArrivals has requests of all sizes come faster than they can be met. No
-// partition has two leases, equal requests start in the order in which they came, and none
-// starves: the first in the queue waits at most for the leases that there are, and for those
-// that may overtake it. DCM_SEED repeats a run's choices.
+// TestRandomArrivals sends random requests faster than they can be met. It checks that no partition
+// has two leases, that equal requests start in the order of arrival, and that no request starves: the
+// first of the queue waits at most for the present leases and for those that may overtake it.
+// DCM_SEED repeats the choices of a run.
 func TestRandomArrivals(t *testing.T) {
 	seed := soak.Seed(t)
 	for round := range 4 {
@@ -46,13 +46,13 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	c := newClient(t)
 	var mu sync.Mutex
 	var started []*arrival
-	leased := make(map[string]string) // node → unit
+	leased := make(map[string]string) // unit, by node
 	c.host.onStart = func(s Scope) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, node := range s.Allow {
 			if other := leased[node]; other != "" {
-				t.Errorf("%s is given to %s and to %s", node, other, s.Unit)
+				t.Errorf("%s is granted to %s and to %s", node, other, s.Unit)
 			}
 			leased[node] = s.Unit
 		}
@@ -71,7 +71,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 		if r.IntN(30) == 0 {
 			a.uid = 0
 		}
-		if r.IntN(3) > 0 { // of a few, so that some are alike
+		if r.IntN(3) > 0 { // of few kinds, so that some requests are equal
 			a.time = []time.Duration{5 * time.Minute, OvertakeLimit, time.Hour, longestHoldLimit}[r.IntN(4)]
 			a.hold = min(a.hold, a.time)
 		}
@@ -90,7 +90,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 			mu.Lock()
 			a.began, started = time.Now(), append(started, a)
 			mu.Unlock()
-			time.Sleep(a.hold) // of the bubble: the process runs
+			time.Sleep(a.hold) // in the time of the bubble, while the process runs
 			mu.Lock()
 			for _, node := range l.Nodes {
 				delete(leased, node)
@@ -104,7 +104,7 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	}
 	for end := time.Now().Add(80 * 2 * longestHoldLimit); len(c.keeper.Queue()) > 0; {
 		if time.Now().After(end) {
-			t.Fatalf("no end is in sight for %+v; there are %+v", c.keeper.Queue(), c.host.leases())
+			t.Fatalf("requests still wait: %+v; leases: %+v", c.keeper.Queue(), c.host.leases())
 		}
 		synctest.Wait()
 		c.firsts(all)
@@ -115,30 +115,30 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	for i, a := range started {
 		most := longestHoldLimit + OvertakeLimit + 2*time.Minute
 		for _, b := range started {
-			// Root's requests come before all others. Others may start if they end before the limit of
-			// root's lease, also if its process ends earlier.
+			// Root's requests come before all others. Another request may start if its limit ends before that of
+			// root's lease, even if root's process then ends earlier.
 			if b.uid == 0 && b.began.After(a.first) && !b.began.After(a.began) {
 				most += max(b.hold, b.time)
 			}
 		}
 		if wait := a.began.Sub(a.first); !a.first.IsZero() && wait > most {
-			t.Errorf("one of %d partitions has been first in the queue for %s", a.n, wait)
+			t.Errorf("a request for %d partitions was the first of the queue for %s", a.n, wait)
 		}
 		for _, b := range started[i+1:] {
 			if b.came.Before(a.came) {
 				overtaken++
-				if a.alike(b) && a.began.Before(b.began) { // of those that start at one instant, either may be noted first
-					t.Errorf("of two alike, %+v and %+v, the later one has started first", b, a)
+				if a.alike(b) && a.began.Before(b.began) { // the order of two starts at the same instant is not defined
+					t.Errorf("of two equal requests, %+v and %+v, the later one started first", b, a)
 				}
 			}
 		}
 	}
 	if overtaken == 0 {
-		t.Error("no request has overtaken another one")
+		t.Error("no request overtook another one")
 	}
 }
 
-// firsts records which user's request is the first in the queue. Root's come before all others.
+// firsts records which users' requests have been the first of the queue.
 func (c *client) firsts(all []*arrival) {
 	i := slices.IndexFunc(c.keeper.Queue(), func(q Queued) bool { return q.UID != 0 })
 	if i < 0 || i > 0 {

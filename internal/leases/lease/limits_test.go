@@ -14,7 +14,7 @@ import (
 func TestReadBounds_TightestOfAncestors(t *testing.T) {
 	root := t.TempDir()
 	for file, text := range map[string]string{
-		"memory.max":            "1", // of the root, where nothing limits
+		"memory.max":            "1", // of the root, whose limits are ignored
 		"user.slice/memory.max": "max", "user.slice/pids.max": "500",
 		"user.slice/user-1000.slice/memory.max": "8589934592", "user.slice/user-1000.slice/memory.high": "max",
 		"user.slice/user-1000.slice/cpu.max": "200000 100000", "user.slice/user-1000.slice/cpuset.cpus": "0-7",
@@ -45,23 +45,23 @@ func TestReadBounds_TightestOfAncestors(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	if got, err := ReadBounds(root, "/"); err != nil || got.Memory != unbounded {
-		t.Errorf("of the root: %+v, %v", got, err)
+		t.Errorf("limits of the root: got %+v, %v", got, err)
 	}
 }
 
-// A cgroup may request processors that its ancestors do not have: the kernel grants the
+// A cgroup may name processors that its ancestors do not have. The kernel grants the
 // intersection.
 func TestReadBounds_EffectiveProcessors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files map[string]string
 		want  string
 	}{
-		"more than there are above": {map[string]string{
+		"more than the ancestors have": {map[string]string{
 			"a.slice/cpuset.cpus": "0-1", "a.slice/cpuset.cpus.effective": "0-1", "a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-1"}, "0-1"},
-		"one is not there":        {map[string]string{"a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-5,7"}, "0-5,7"},
-		"of the slice alone":      {map[string]string{"a.slice/cpuset.cpus": "2", "a.slice/cpuset.cpus.effective": "2"}, "2"},
-		"not set anywhere":        {map[string]string{"a.slice/cpuset.cpus": "", "a.slice/cpuset.cpus.effective": "0-7"}, ""},
-		"the kernel does not say": {map[string]string{"a.slice/cpuset.cpus": "3"}, "3"},
+		"one does not exist":    {map[string]string{"a.slice/b.scope/cpuset.cpus": "0-7", "a.slice/b.scope/cpuset.cpus.effective": "0-5,7"}, "0-5,7"},
+		"set on the slice only": {map[string]string{"a.slice/cpuset.cpus": "2", "a.slice/cpuset.cpus.effective": "2"}, "2"},
+		"not set anywhere":      {map[string]string{"a.slice/cpuset.cpus": "", "a.slice/cpuset.cpus.effective": "0-7"}, ""},
+		"no effective set":      {map[string]string{"a.slice/cpuset.cpus": "3"}, "3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -82,22 +82,22 @@ func TestReadBounds_EffectiveProcessors(t *testing.T) {
 }
 
 // The owner of a cgroup can give its children any name.
-func TestWhatACgroupIsCalledIsEscaped(t *testing.T) {
+func TestReadBounds_EscapesNames(t *testing.T) {
 	root, name := t.TempDir(), "a\x1b[2J\xff"
 	dir := filepath.Join(root, "user.slice", name)
-	if err := os.MkdirAll(filepath.Join(dir, "memory.max"), 0o755); err != nil { // which cannot be read
+	if err := os.MkdirAll(filepath.Join(dir, "memory.max"), 0o755); err != nil { // a directory cannot be read
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "cpu.weight"), []byte("50\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadBounds(root, "/user.slice/"+name); err == nil || sanitize.Text(err.Error()) != err.Error() {
-		t.Errorf("error: got %q, want it escaped", err)
+		t.Errorf("error: got %q, want the name escaped", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "memory.max")); err != nil {
 		t.Fatal(err)
 	}
 	if b, err := ReadBounds(root, "/user.slice/"+name); err != nil || len(b.Others) != 1 || sanitize.Text(b.Others[0]) != b.Others[0] {
-		t.Errorf("limits of others: got %q, %v", b.Others, err)
+		t.Errorf("other limits: got %q, %v", b.Others, err)
 	}
 }

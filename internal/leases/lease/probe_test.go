@@ -22,12 +22,12 @@ func TestReachable(t *testing.T) {
 		named []string
 		want  string
 	}{
-		{"in no lease", nil, "/renderD128"},
-		{"another can be opened", []string{"a-0"}, "/renderD130"},
-		{"the others have no node", []string{"a-0", "b-0"}, ""},
+		{"no lease", nil, "/renderD128"},
+		{"another partition can be opened", []string{"a-0"}, "/renderD130"},
+		{"the other partitions have no node", []string{"a-0", "b-0"}, ""},
 	} {
 		if got := Reachable(root, parts, tt.named); got != tt.want {
-			t.Errorf("%s: found %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

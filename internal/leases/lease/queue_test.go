@@ -8,7 +8,7 @@ import (
 
 // After a restart of the daemon, callers that waited before reconnect in any order, while new
 // callers arrive.
-func TestQueue_KeepsItsOrderAfterARestart(t *testing.T) {
+func TestQueue_OrderAfterRestart(t *testing.T) {
 	h := newHost()
 	window := make(chan struct{})
 	k := New(Config{Host: hostOf(h), RejoinWindow: func() <-chan struct{} { return window }})
@@ -31,7 +31,7 @@ func TestQueue_KeepsItsOrderAfterARestart(t *testing.T) {
 	wait(20)
 	select {
 	case first := <-served:
-		t.Fatalf("%d is served in the reconnect window", first)
+		t.Fatalf("request %d got a lease in the window for reconnecting", first)
 	default:
 	}
 	close(window)
@@ -40,21 +40,21 @@ func TestQueue_KeepsItsOrderAfterARestart(t *testing.T) {
 		got = append(got, <-served)
 	}
 	if want := []uint64{10, 20, 30, 0}; !slices.Equal(got, want) {
-		t.Errorf("order %d, want %d", got, want)
+		t.Errorf("order: got %d, want %d", got, want)
 	}
 	// After the window the age of a connection has no effect.
 	r := ask(8)
-	r.Wait = true // the lease that was served last may not have ended yet
+	r.Wait = true // the last lease may not have ended yet
 	all := acquire(t, k, alice, r)
 	wait(0)
 	wait(5)
 	h.Stop(t.Context(), all.Unit)
 	if first, second := <-served, <-served; first != 0 || second != 5 {
-		t.Errorf("order %d, %d, want 0, 5", first, second)
+		t.Errorf("order: got %d, %d, want 0, 5", first, second)
 	}
 }
 
-// waiting returns a request that waits, and a channel that is closed when it is in the queue.
+// waiting returns a waiting request, and a channel that is closed when it is in the queue.
 func waiting(n int) (r Request, queued <-chan struct{}) {
 	reported := make(chan struct{})
 	once := sync.OnceFunc(func() { close(reported) })
@@ -64,7 +64,7 @@ func waiting(n int) (r Request, queued <-chan struct{}) {
 	return r, reported
 }
 
-func TestQueue_NoWindowForNewCallers(t *testing.T) {
+func TestQueue_NewCallersOpenNoWindow(t *testing.T) {
 	k := New(Config{Host: hostOf(newHost()), RejoinWindow: func() <-chan struct{} { t.Error("a window was opened"); return nil }})
 	r := ask(1)
 	r.Wait = true

@@ -21,39 +21,39 @@ func TestRelease_OwnerAndRootOnly(t *testing.T) {
 	} {
 		err := k.Release(t.Context(), tt.uid, tt.unit)
 		if (err == nil) != (tt.text == "") || err != nil && !strings.Contains(err.Error(), tt.text) {
-			t.Errorf("user %d releases %s: %v, want %q", tt.uid, tt.unit, err, tt.text)
+			t.Errorf("Release of %[2]s by user %[1]d: got %[3]v, want %[4]q", tt.uid, tt.unit, err, tt.text)
 		}
 	}
 	if len(h.tenants) > 0 {
-		t.Errorf("left is %+v", h.tenants)
+		t.Errorf("units: got %+v", h.tenants)
 	}
 }
 
-func TestRelease_ComparesTheOwnerBeforeAnyWork(t *testing.T) {
+func TestRelease_ChecksOwnerFirst(t *testing.T) {
 	h := newHost()
 	k := newAllocator(h)
 	l := acquire(t, k, alice, ask(1))
 	before := h.calls
 	for _, unit := range []string{l.Unit, "dcm-lease-1000-00000000.scope", "sshd.service"} {
 		if err := k.Release(t.Context(), 1001, unit); err == nil {
-			t.Errorf("user 1001 releases %s", unit)
+			t.Errorf("user 1001 released %s", unit)
 		}
 	}
 	if h.calls != before {
-		t.Errorf("%d queries were made for a caller that may not release it", h.calls-before)
+		t.Errorf("queries for a caller without permission: got %d, want 0", h.calls-before)
 	}
 }
 
-func TestWhatWouldBeGivenIsNot(t *testing.T) {
+func TestConsider_AllocatesNothing(t *testing.T) {
 	h := newHost()
-	h.changing = true // a query of the free partitions does not wait
+	h.changing = true // Consider does not take the lock
 	c, err := newAllocator(h).Consider(t.Context(), alice, ask(2))
 	if err != nil || len(c.Partitions) != 2 || len(h.tenants) > 0 {
-		t.Errorf("%+v, %v; given is %+v", c, err, h.tenants)
+		t.Errorf("got %+v, %v; units: %+v", c, err, h.tenants)
 	}
 }
 
-func TestReserve_LeavesLeasesAlone(t *testing.T) {
+func TestReserve_KeepsLeases(t *testing.T) {
 	var want Reservation
 	want.Name, want.Partitions = "a", 7
 	got, err := Reserve(parts(), []Reservation{want}, nil, []string{"/dev/kfd", "/dev/dri/renderD130"})

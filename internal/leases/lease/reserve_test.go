@@ -29,9 +29,9 @@ func TestReserve(t *testing.T) {
 	}{
 		{"none", "", nil, map[string]string{}, ""},
 		{"two", "a=xx b=x", nil, map[string]string{"a": "/dev/dri/renderD128 /dev/dri/renderD129", "b": "/dev/dri/renderD130"}, ""},
-		{"what it has", "a=xx b=x", map[string][]string{"b": {"/dev/dri/renderD129"}, "gone": {"/dev/dri/renderD128"}},
+		{"its present partitions", "a=xx b=x", map[string][]string{"b": {"/dev/dri/renderD129"}, "gone": {"/dev/dri/renderD128"}},
 			map[string]string{"a": "/dev/dri/renderD130 /dev/dri/renderD131", "b": "/dev/dri/renderD129"}, ""},
-		{"a node that is no more", "a=x", map[string][]string{"a": {"/dev/dri/renderD190"}}, map[string]string{"a": "/dev/dri/renderD128"}, ""},
+		{"a node that no longer exists", "a=x", map[string][]string{"a": {"/dev/dri/renderD190"}}, map[string]string{"a": "/dev/dri/renderD128"}, ""},
 		{"not enough for all", "a=xxxxxx b=xxx c=xx", nil,
 			map[string]string{"a": "/dev/dri/renderD128 /dev/dri/renderD129 /dev/dri/renderD130 /dev/dri/renderD131 /dev/dri/renderD136 /dev/dri/renderD137", "b": "", "c": "/dev/dri/renderD138 /dev/dri/renderD139"},
 			"11 partitions reserved (a 6, b 3, c 2), and there are 8"},
@@ -39,13 +39,13 @@ func TestReserve(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Reserve(parts(), wants(tt.wants), tt.now, nil)
 			if text := message(err); text != tt.err {
-				t.Errorf("error %q, want %q", text, tt.err)
+				t.Errorf("error: got %q, want %q", text, tt.err)
 			}
 			nodes := make(map[string]string)
 			for name, g := range got {
 				nodes[name] = strings.Join(g.Nodes, " ")
 				if g.Reason == "" || len(g.Nodes) != len(g.Partitions) {
-					t.Errorf("%s has %+v", name, g)
+					t.Errorf("grant of %s: got %+v", name, g)
 				}
 			}
 			if diff := cmp.Diff(tt.want, nodes); diff != "" {
@@ -65,7 +65,7 @@ func message(err error) string {
 func TestLinks(t *testing.T) {
 	l := Links{filepath.Join(t.TempDir(), "dcm")}
 	if got, err := l.Read(); got != nil || err != nil {
-		t.Errorf("before: %v, %v", got, err)
+		t.Errorf("without links: %v, %v", got, err)
 	}
 	for _, want := range []map[string][]string{
 		{"a": {"/dev/dri/renderD128", "/dev/dri/renderD129"}, "b": {"/dev/dri/renderD130"}},
@@ -85,7 +85,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 	}
-	// What a killed writer left is swept.
+	// Write removes the remains of a writer that was killed.
 	rest := filepath.Join(l.Dir, "a", ".new")
 	if err := os.Symlink("/dev/null", rest); err != nil {
 		t.Fatal(err)
@@ -94,13 +94,13 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(rest); err == nil {
-		t.Error("the beginning of a link is left")
+		t.Error("the temporary link of a killed writer still exists")
 	}
 	if err := l.Write(nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(l.Dir); !os.IsNotExist(err) {
-		t.Errorf("the directory is left: %v", err)
+		t.Errorf("the directory still exists: %v", err)
 	}
 }
 

@@ -18,16 +18,17 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// TestTenThousandSteps acquires, releases and kills at random, while daemons end, reservations
-// change and GPUs are partitioned. After each step it checks that no partition has two holders, none
-// is lost, and the guard's table has the exclusive ones. DCM_SEED repeats a run's choices.
+// TestTenThousandSteps acquires, releases and kills leases at random, while daemons end, reservations
+// change and GPUs are partitioned. After each step it checks that no partition has two holders, that
+// none is lost, and that the guard's table has exactly the exclusive ones. DCM_SEED repeats the choices
+// of a run.
 func TestTenThousandSteps(t *testing.T) {
 	seed := soak.Seed(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, seed)
 		for step := 0; step < 10_000 && !t.Failed(); step++ {
 			w.step()
-			synctest.Wait() // who waits in line has been served, or waits on
+			synctest.Wait() // until the queue was served
 			w.check(step)
 		}
 		w.leave()
@@ -35,21 +36,21 @@ func TestTenThousandSteps(t *testing.T) {
 	})
 }
 
-// world is PID 1, a node of two GPUs and its callers. The units of PID 1 are in host; the granted
-// partitions are recorded here again, to compare.
+// world simulates PID 1, a node of two GPUs, and callers. The units are in host. The granted partitions
+// are recorded here a second time, for comparison.
 type world struct {
 	*host
 	t      *testing.T
 	rand   *rand.Rand
 	keeper *Allocator
 	parts  []runstate.Part
-	list   []runstate.Reservation // configured
+	list   []runstate.Reservation // the configured reservations
 	grants map[string]Grant
-	down   map[string]bool // services that are not up
-	fate   string          // what befalls the next start of a scope
+	down   map[string]bool // inactive services
+	fate   string          // the error of the next start of a scope
 	given  map[string]map[string]bool
 	count  map[string]int
-	done   context.CancelFunc // for those who wait
+	done   context.CancelFunc // of the waiting requests
 	ctx    context.Context
 }
 
@@ -66,8 +67,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// restart replaces the daemon by a new one without any state. Waiting callers are gone with the
-// connection.
+// restart replaces the daemon by a new one without state. Waiting callers lose their connections.
 func (w *world) restart() {
 	w.done()
 	synctest.Wait()
@@ -110,7 +110,7 @@ func (w *world) kept() map[string]string {
 	return out
 }
 
-// Start is PID 1's. w.fate determines which error occurs.
+// Start simulates PID 1. w.fate determines which error occurs.
 func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,11 +122,11 @@ func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 		for unit, nodes := range w.given {
 			other, _ := unitname.ParseLease(unit)
 			if nodes[node] && (name.Kind != unitname.SharedLease || other.Kind != unitname.SharedLease) {
-				w.t.Errorf("%s is given %s, which %s has", s.Unit, node, unit)
+				w.t.Errorf("%s got %s, which %s has", s.Unit, node, unit)
 			}
 		}
 		if r, ok := w.kept()[w.named(node)]; ok {
-			w.t.Errorf("%s is given %s, which is kept for %s", s.Unit, node, r)
+			w.t.Errorf("%s got %s, which is reserved for %s", s.Unit, node, r)
 		}
 	}
 	w.tenants = append(w.tenants, UnitDevices{s.Unit, true, s.Allow})
@@ -135,7 +135,7 @@ func (w *world) Start(_ context.Context, s Scope) ([]string, error) {
 		w.given[s.Unit][node] = true
 	}
 	switch w.fate {
-	case "answer lost": // PID 1 was replaced, or the daemon killed
+	case "answer lost": // a daemon-reexec, or the daemon was killed
 		return nil, errors.New("no answer")
 	case "another process":
 		w.starts[1] = 99
@@ -193,7 +193,7 @@ func (w *world) acquire(wait bool) {
 		var impossible *ImpossibleError
 		switch {
 		case err == nil:
-			w.counted("given")
+			w.record("given")
 		case errors.As(err, &short) || errors.As(err, &limit) || errors.As(err, &impossible) || ctx.Err() != nil || w.fate != "":
 		default:
 			w.t.Errorf("%+v: %v", r, err)
@@ -211,10 +211,10 @@ func (w *world) acquire(wait bool) {
 		ask(ctx)
 	}()
 	synctest.Wait()
-	<-time.After(time.Minute) // of the bubble: some lose patience by and by
+	<-time.After(time.Minute) // in the time of the bubble: some callers give up
 }
 
-func (w *world) counted(what string) {
+func (w *world) record(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count[what]++
@@ -236,11 +236,11 @@ func (w *world) release() {
 	name, ok := unitname.ParseLease(unit)
 	err := w.keeper.Release(w.t.Context(), uid, unit)
 	if may := ok && (uid == 0 || uid == name.UID); (err == nil) != may {
-		w.t.Errorf("user %d releases %q: %v", uid, unit, err)
+		w.t.Errorf("Release of %[2]q by user %[1]d: %[3]v", uid, unit, err)
 	}
 }
 
-// kill ends a scope without a call to dcm.
+// kill ends a scope without a call of dcm.
 func (w *world) kill() {
 	if unit := w.anyLease(); unit != "" {
 		w.Stop(w.t.Context(), unit)
@@ -253,11 +253,11 @@ func (w *world) wrong() {
 	w.fate, w.starts[1] = "", 1
 }
 
-// stray is a process that has left its lease with a partition open; the second call ends it.
+// stray lets a process keep a partition open after its lease. The second call ends the process.
 func (w *world) stray() {
 	if len(w.open) > 0 {
 		w.open = nil
-		w.Stop(w.t.Context(), "") // the next waiter is asked to look again
+		w.Stop(w.t.Context(), "") // wakes the queue
 		return
 	}
 	p := w.parts[w.rand.IntN(len(w.parts))]
@@ -274,7 +274,7 @@ func (w *world) reserve() {
 	w.choose()
 }
 
-// choose chooses as dcm-reserve.service does, while the services that have to move are stopped.
+// choose chooses partitions as dcm-reserve.service does. Services whose partitions change are stopped meanwhile.
 func (w *world) choose() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,7 +290,7 @@ func (w *world) choose() {
 			leased = append(leased, t.Allowed...)
 		}
 	}
-	w.grants, _ = Reserve(w.parts, want, now, leased) // what cannot be met has none
+	w.grants, _ = Reserve(w.parts, want, now, leased) // a reservation that cannot be met has no partitions
 	w.serve()
 }
 
@@ -322,7 +322,7 @@ func (w *world) service() {
 func (w *world) repartition() {
 	w.changing = true
 	if _, err := w.keeper.Acquire(w.t.Context(), alice, ask(1)); err == nil {
-		w.t.Error("a lease was given while the GPUs are partitioned")
+		w.t.Error("a lease started while the GPUs are partitioned")
 	}
 	synctest.Wait()
 	w.changing = false
@@ -333,7 +333,7 @@ func (w *world) repartition() {
 	}
 	for unit := w.anyLease(); unit != ""; unit = w.anyLease() {
 		w.Stop(w.t.Context(), unit)
-		synctest.Wait() // who waited may have it now
+		synctest.Wait() // waiting requests may start now
 	}
 	w.open = nil
 	w.split([]int{1, 2, 4, 8}[w.rand.IntN(4)])
@@ -341,7 +341,7 @@ func (w *world) repartition() {
 	w.Stop(w.t.Context(), "")
 }
 
-// check compares dcm's answers with the granted partitions.
+// check compares the allocations with the recorded partitions.
 func (w *world) check(step int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -355,7 +355,7 @@ func (w *world) check(step int) {
 			}
 		}
 		if slices.Sort(units); !slices.Equal(units, slices.Sorted(slices.Values(h.Units))) {
-			w.t.Errorf("step %d: %s is said to be %s's and is %s's", step, h.Name, h.Units, units)
+			w.t.Errorf("step %d: holders of %s: got %s, want %s", step, h.Name, h.Units, units)
 		}
 		if len(units) > 1 {
 			w.together(step, h)
@@ -368,27 +368,27 @@ func (w *world) check(step int) {
 	w.guarded(step)
 }
 
-// together checks that only shared leases have a partition together.
+// together checks that only shared leases have a partition in common.
 func (w *world) together(step int, h Allocation) {
 	for _, unit := range h.Units {
 		first, _ := unitname.ParseLease(h.Units[0])
 		if n, _ := unitname.ParseLease(unit); n.Kind != unitname.SharedLease || n.Of != first.Of || len(h.Units) > n.Of {
-			w.t.Errorf("step %d: %s has %s", step, h.Name, h.Units)
+			w.t.Errorf("step %d: units of %s: %s", step, h.Name, h.Units)
 		}
 	}
 }
 
-// obtainable checks that a lease can have all free partitions, and no more.
+// obtainable checks that a lease can get all free partitions, and no more.
 func (w *world) obtainable(step int, snapshot Snapshot, free int) {
 	for n, want := range map[int]bool{free: free > 0, free + 1: false} {
 		_, err := w.keeper.policy.choose(snapshot, Caller{}, ask(n))
 		if n > 0 && (err == nil) != want {
-			w.t.Errorf("step %d: %d are free, and of %d asked for: %v", step, free, n, err)
+			w.t.Errorf("step %d: %d free, %d requested: %v", step, free, n, err)
 		}
 	}
 }
 
-// guarded checks that the guard's table has the exclusive partitions and no others.
+// guarded checks that the guard's table has exactly the exclusive partitions.
 func (w *world) guarded(step int) {
 	p := runstate.Partitions{}
 	want := make(map[string]bool)
@@ -416,16 +416,16 @@ func (w *world) guarded(step int) {
 	for _, e := range ExclusiveParts(p, units) {
 		node := e.Nodes()[0]
 		if own := w.given[e.Holder][node] || slices.Contains(w.grants[e.Holder].Nodes, node); !own || got[node] {
-			w.t.Errorf("step %d: %s is guarded for %s", step, node, e.Holder)
+			w.t.Errorf("step %d: %s is in the guard's table for %s", step, node, e.Holder)
 		}
 		got[node] = true
 	}
 	if !maps.Equal(got, want) {
-		w.t.Errorf("step %d: guarded are %s, want %s", step, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		w.t.Errorf("step %d: guard's table: got %s, want %s", step, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
-// leave ends all requests and units. Then all partitions are free.
+// leave ends all requests and units. All partitions must be free then.
 func (w *world) leave() {
 	w.restart()
 	w.done()
@@ -437,7 +437,7 @@ func (w *world) leave() {
 	snapshot, _ := w.Snapshot(w.t.Context())
 	for _, h := range Allocations(snapshot) {
 		if !h.Free() {
-			w.t.Errorf("%s is lost to %s", h.Name, h.Whose())
+			w.t.Errorf("%s still has the holders %s", h.Name, h.Whose())
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (c *client) waits(who Caller, n int) <-chan answer {
 	return c.request(c.Context(), who, r)
 }
 
-// verifyReplaced returns the answer of a request that has ended.
+// verifyReplaced returns the answer of a request, which must have ended.
 func (c *client) verifyReplaced(a <-chan answer) answer {
 	c.Helper()
 	synctest.Wait()
@@ -64,7 +64,7 @@ func (c *client) verifyReplaced(a <-chan answer) answer {
 	case got := <-a:
 		return got
 	default:
-		c.Fatalf("the request still waits; the queue is %+v", c.keeper.Queue())
+		c.Fatalf("the request still waits; queue: %+v", c.keeper.Queue())
 		return answer{}
 	}
 }
@@ -73,7 +73,7 @@ func (c *client) given(a <-chan answer) Lease {
 	c.Helper()
 	got := c.verifyReplaced(a)
 	if got.err != nil {
-		c.Fatalf("no lease: %v", got.err)
+		c.Fatalf("no lease was granted: %v", got.err)
 	}
 	return got.lease
 }
@@ -90,13 +90,13 @@ func (c *client) queue() []int {
 func (c *client) queued(want ...int) {
 	c.Helper()
 	if got := c.queue(); !slices.Equal(got, want) {
-		c.Errorf("in the queue are %d, want %d", got, want)
+		c.Errorf("queue: got %d, want %d", got, want)
 	}
 }
 
 func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid} }
 
-func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
+func TestImpossibleRequest_Refused(t *testing.T) {
 	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: unitname.ConfinedLease} }
 	for _, tt := range []struct {
 		name     string
@@ -110,7 +110,7 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 		{"a GPU, with a reservation on each", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "vllm"}, nil, whole(1), "1 whole GPU requested, but at most 0 of 2 can be leased; reserved: vllm 2"},
 		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: unitname.ConfinedLease, Sought: partition.Criteria{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
 		{"more than a user may have", nil, func(c *client) { c.keeper.Limit(Limits{PerUser: 4}) }, ask(5), "5 requested, but max-per-user in [leases] is 4"},
-		{"what is in the lease that the process stays in", nil, func(c *client) {
+		{"partitions of the lease that the caller waits in", nil, func(c *client) {
 			l := c.given(c.waits(process(1000, 10), 3))
 			c.host.inside[1] = l.Unit
 		}, ask(6), "at most 5 of 8 can be leased; the caller runs in dcm-lease-1000-"},
@@ -126,15 +126,15 @@ func TestImpossibleRequest_IsRefusedImmediately(t *testing.T) {
 				got := c.verifyReplaced(c.request(t.Context(), alice, tt.ask))
 				var impossible *ImpossibleError
 				if !errors.As(got.err, &impossible) || !strings.Contains(got.err.Error(), tt.text) {
-					t.Errorf("error %v, want an impossible request with %q", got.err, tt.text)
+					t.Errorf("error: got %v, want an impossible request with %q", got.err, tt.text)
 				}
 			})
 		})
 	}
 }
 
-// A new reservation makes a waiting request impossible.
-func TestWaitingRequest_IsRefusedWhenItBecomesImpossible(t *testing.T) {
+// A new reservation can make a waiting request impossible.
+func TestWaitingRequest_BecomesImpossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		held := c.given(c.waits(process(1000, 10), 1))
@@ -146,26 +146,26 @@ func TestWaitingRequest_IsRefusedWhenItBecomesImpossible(t *testing.T) {
 		c.host.Stop(t.Context(), held.Unit)
 		var impossible *ImpossibleError
 		if got := c.verifyReplaced(waits); !errors.As(got.err, &impossible) {
-			t.Errorf("the answer is %+v", got)
+			t.Errorf("answer: %+v", got)
 		}
 	})
 }
 
-func TestLimit_IsWaitedFor(t *testing.T) {
+func TestLimit_RequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		c.keeper.Limit(Limits{PerUser: 3})
 		first := c.given(c.waits(process(1000, 10), 2))
 		var limit *LimitError
 		if got := c.verifyReplaced(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
-			t.Errorf("without waiting the answer is %+v", got)
+			t.Errorf("answer without Wait: %+v", got)
 		}
 		two, one := c.waits(process(1000, 12), 2), c.waits(process(1000, 13), 1)
-		c.queued(12, 13) // the small one does not overtake the one with the same limit
+		c.queued(12, 13) // a smaller request does not overtake one with the same limit
 		if got, want := c.keeper.Queue()[0].Reason, "2 more would exceed max-per-user in [leases] = 3: 2 in use"; got != want {
-			t.Errorf("the first waits because of %q, want %q", got, want)
+			t.Errorf("reason of the first request: got %q, want %q", got, want)
 		}
-		c.given(c.waits(process(1001, 14), 3)) // it delays no other user
+		c.given(c.waits(process(1001, 14), 3)) // requests of other users are not delayed
 		c.host.Stop(t.Context(), first.Unit)
 		c.given(two)
 		c.given(one)
@@ -181,20 +181,20 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
 		}
 		if got := c.verifyReplaced(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
-			t.Errorf("one of the course: %v", got.err)
+			t.Errorf("a member of course: %v", got.err)
 		}
 		c.given(c.waits(student(1000, 11), 2))
 		second := c.waits(student(1001, 12), 2)
 		c.queued(12)
 		if got, want := c.keeper.Queue()[0].Reason, "2 more would exceed max-total in [leases.groups.course] = 3: 2 in use"; got != want {
-			t.Errorf("it waits because of %q, want %q", got, want)
+			t.Errorf("reason: got %q, want %q", got, want)
 		}
 		staff := Caller{UID: 2000, PID: 13, Groups: []string{"staff"}}
 		if got := c.verifyReplaced(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
-			t.Errorf("one of the staff: %v", got.err)
+			t.Errorf("a member of staff: %v", got.err)
 		}
 		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 4}}})
-		c.given(second) // a new configuration counts for requests that wait
+		c.given(second) // new limits apply to waiting requests
 	})
 }
 
@@ -215,7 +215,7 @@ func TestTime_IsLimited(t *testing.T) {
 		{"of a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases.groups.course])"},
 		{"too long for a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 2 * time.Hour, 0, "2h0m0s requested, but max-time in [leases.groups.course] is 1h0m0s"},
 		{"root", limits, process(0, 1), 0, 0, ""},
-		{"only the longest", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases])"},
+		{"only a longest time", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases])"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost()
@@ -231,13 +231,13 @@ func TestTime_IsLimited(t *testing.T) {
 				text = err.Error()
 			}
 			if text != tt.text || made.Time != tt.want {
-				t.Errorf("%s, %q; want %s, %q", made.Time, text, tt.want, tt.text)
+				t.Errorf("time limit: got %s, %q; want %s, %q", made.Time, text, tt.want, tt.text)
 			}
 		})
 	}
 }
 
-func TestRoot_DoesNotQueueAfterUsers(t *testing.T) {
+func TestRoot_ServedBeforeUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		held := c.given(c.waits(process(1000, 10), 2))
@@ -259,10 +259,10 @@ func TestRemove_OwnerAndRootOnly(t *testing.T) {
 		c.given(c.waits(process(1000, 10), 8))
 		first, second, third := c.waits(process(1000, 11), 8), c.waits(process(1001, 12), 8), c.waits(process(1000, 13), 8)
 		if err := c.keeper.Remove(1001, 11); err == nil || err.Error() != "request 11 is user 1000's; only that user and root can remove it" {
-			t.Errorf("by another user: %v", err)
+			t.Errorf("Remove by another user: %v", err)
 		}
 		if err := c.keeper.Remove(0, 10); err == nil {
-			t.Error("a request was removed that has its lease")
+			t.Error("Remove of a request that has its lease succeeded")
 		}
 		for pid, uid := range map[int]uint32{11: 1000, 12: 0} {
 			if err := c.keeper.Remove(uid, pid); err != nil {
@@ -271,10 +271,10 @@ func TestRemove_OwnerAndRootOnly(t *testing.T) {
 		}
 		var removed *RemovedError
 		if got := c.verifyReplaced(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
-			t.Errorf("the first is answered %+v", got)
+			t.Errorf("answer of the first: %+v", got)
 		}
 		if got := c.verifyReplaced(second); !errors.As(got.err, &removed) || removed.By != 0 {
-			t.Errorf("the second is answered %+v", got)
+			t.Errorf("answer of the second: %+v", got)
 		}
 		c.queued(13)
 		_ = third
@@ -301,7 +301,7 @@ func TestMoved_ReportsThePosition(t *testing.T) {
 	})
 }
 
-// draining is a host where a command waits for the end of all leases.
+// draining sets whether a command waits for the end of all leases.
 func (c *client) draining(yes bool) {
 	c.host.mu.Lock()
 	defer c.host.mu.Unlock()
@@ -312,8 +312,8 @@ func (c *client) draining(yes bool) {
 }
 
 // If the daemon ends after the move and before its answer, the caller is in its lease and requests it
-// again: also if a drain has started since, or other requests are in the queue.
-func TestCallerInItsLease_HasItAgain(t *testing.T) {
+// again. A drain may have started since, or other requests may be in the queue.
+func TestAcquire_KeepsLeaseOfInterruptedCall(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		begin func(*client)
@@ -338,14 +338,14 @@ func TestCallerInItsLease_HasItAgain(t *testing.T) {
 				r.Wait = true
 				got := c.given(c.request(t.Context(), who, r))
 				if got.Unit != l.Unit || len(c.host.tenants) != before {
-					t.Errorf("it has %s instead of %s; there are %+v", got.Unit, l.Unit, c.host.tenants)
+					t.Errorf("lease: got %s, want %s; units: %+v", got.Unit, l.Unit, c.host.tenants)
 				}
 			})
 		})
 	}
 }
 
-func TestLease_IsNotKeptForAnotherRequest(t *testing.T) {
+func TestAcquire_OtherRequestReplacesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, other := range []func(*Request){
 			func(r *Request) { r.Partitions = 1 },
@@ -361,14 +361,15 @@ func TestLease_IsNotKeptForAnotherRequest(t *testing.T) {
 			r := ask(2)
 			other(&r)
 			if got := c.given(c.request(t.Context(), process(1000, 10), r)); got.Unit == l.Unit {
-				t.Errorf("request %d is answered with the lease before", i)
+				t.Errorf("request %d was answered with the former lease", i)
 			}
 		}
 	})
 }
 
-// A drain waits for all leases, and a request for the end of the drain.
-func TestDrain_DoesNotWaitForWhoWaits(t *testing.T) {
+// A drain waits for all leases, and a request for the end of the drain. So the request must not keep
+// its lease.
+func TestDrain_NotDelayedByWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		l := c.given(c.waits(process(1000, 10), 1))
@@ -379,22 +380,22 @@ func TestDrain_DoesNotWaitForWhoWaits(t *testing.T) {
 			t.Errorf("the drain waits for %s", left)
 		}
 		if now := c.host.tenants[0]; !Made(now.Unit) || len(now.Allowed) > 0 {
-			t.Errorf("it waits in %+v", now)
+			t.Errorf("units of the waiting caller: %+v", now)
 		}
 		c.queued(10)
 		c.draining(false)
-		c.host.Stop(t.Context(), "") // the GPUs were changed
+		c.host.Stop(t.Context(), "") // wakes the queue, as after the change
 		if got := c.given(waits); len(got.Choice.Partitions) != 2 {
-			t.Errorf("after the drain it has %+v", got)
+			t.Errorf("lease after the drain: %+v", got)
 		}
 		if left := c.host.leases(); len(left) != 1 {
-			t.Errorf("there are %s", left)
+			t.Errorf("leases: %s", left)
 		}
 	})
 }
 
-// Also without a drain: two callers that wait for each other's partitions would wait forever.
-func TestLease_EndsWhenItsOnlyProcessWaits(t *testing.T) {
+// Otherwise two callers that wait for each other's partitions would wait forever, even without a drain.
+func TestLease_EndsWhileOwnerWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		for pid := 10; pid < 12; pid++ {
@@ -421,26 +422,26 @@ func TestDrain_RefusesAWaiterInASharedLease(t *testing.T) {
 				if late {
 					c.queued(11)
 					c.draining(true)
-					c.host.Stop(t.Context(), "") // something is noticed
+					c.host.Stop(t.Context(), "") // wakes the queue
 				}
 				got := c.verifyReplaced(waits)
 				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "this process is in "+l.Unit) {
-					t.Errorf("the answer is %+v", got)
+					t.Errorf("answer: %+v", got)
 				}
 			})
 		})
 	}
 }
 
-// A process that cannot be moved out of its lease is not left waiting in it.
-func TestCallerThatCannotLeaveItsLease_IsRefused(t *testing.T) {
+// The request of a process that cannot be moved out of its lease is refused.
+func TestDrain_RefusesUnmovableCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t)
 		c.host.alone[10] = c.given(c.waits(process(1000, 10), 1)).Unit
 		c.draining(true)
 		c.host.onStart = func(Scope) error { return errors.New("no") }
 		if got := c.verifyReplaced(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
-			t.Errorf("the answer is %+v", got)
+			t.Errorf("answer: %+v", got)
 		}
 	})
 }
@@ -453,20 +454,20 @@ func TestOvertaking(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		held   map[int]time.Duration // partitions → for how long; 0: without an end
+		held   map[int]time.Duration // time limits of the leases, by number of partitions; 0 for none
 		first  Request
 		second Request
 		starts bool
 	}{
-		{"it ends before the first can start", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour), true},
-		{"it ends later", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour+time.Second), false},
-		{"it has no end", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, 0), false},
-		{"there is enough for both", map[int]time.Duration{6: time.Hour}, lasting(6, 0), lasting(2, 0), true},
-		{"there is not enough for both", map[int]time.Duration{6: time.Hour}, lasting(7, 0), lasting(2, 0), false},
-		{"not known when, and short", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit), true},
-		{"not known when, and longer", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit+time.Second), false},
-		{"not known when, and without an end", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, 0), false},
-		{"one of two has an end", map[int]time.Duration{2: 0, 4: time.Hour}, lasting(6, 0), lasting(2, time.Hour), true},
+		{"ends before the first can start", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour), true},
+		{"ends later", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, time.Hour+time.Second), false},
+		{"no time limit", map[int]time.Duration{5: time.Hour}, lasting(8, 0), lasting(3, 0), false},
+		{"enough for both", map[int]time.Duration{6: time.Hour}, lasting(6, 0), lasting(2, 0), true},
+		{"not enough for both", map[int]time.Duration{6: time.Hour}, lasting(7, 0), lasting(2, 0), false},
+		{"start not predictable, short lease", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit), true},
+		{"start not predictable, longer lease", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, OvertakeLimit+time.Second), false},
+		{"start not predictable, no time limit", map[int]time.Duration{5: 0}, lasting(8, 0), lasting(3, 0), false},
+		{"one of two leases has a limit", map[int]time.Duration{2: 0, 4: time.Hour}, lasting(6, 0), lasting(2, time.Hour), true},
 		{"the same request", map[int]time.Duration{5: time.Hour}, lasting(4, time.Minute), lasting(4, time.Minute), false},
 	} {
 		for _, wait := range []bool{true, false} {
@@ -491,7 +492,7 @@ func TestOvertaking(t *testing.T) {
 						c.queued(20, 21)
 					default:
 						if got := c.verifyReplaced(a); !Passes(got.err) {
-							t.Errorf("the answer is %+v", got)
+							t.Errorf("answer: %+v", got)
 						}
 					}
 				})
@@ -500,7 +501,7 @@ func TestOvertaking(t *testing.T) {
 	}
 }
 
-// During repeated daemon-reexecs PID 1 moves no process into a scope. A waiting request does not fail
+// During repeated daemon-reexecs PID 1 moves no process into a scope. Waiting requests must not fail
 // because of that.
 func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -515,7 +516,7 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 			return nil
 		}
 		if got := c.verifyReplaced(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
-			t.Errorf("without waiting the answer is %+v", got)
+			t.Errorf("answer without Wait: %+v", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		r := ask(8)
@@ -526,14 +527,14 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 		time.Sleep(10 * notMovedDelay)
 		cancel()
 		if got := c.verifyReplaced(interrupted); !errors.Is(got.err, context.Canceled) {
-			t.Errorf("an interrupted request has the answer %+v", got)
+			t.Errorf("answer of an interrupted request: %+v", got)
 		}
 		c.host.mu.Lock()
 		delete(c.host.starts, 12)
 		c.host.mu.Unlock()
 		time.Sleep(notMovedDelay)
 		if got := c.verifyReplaced(ended); got.err == nil {
-			t.Errorf("a process that has ended has %+v", got)
+			t.Errorf("answer of a process that has ended: %+v", got)
 		}
 		time.Sleep(notMovedDelay / 2) // the first request returns to the queue before the second
 		second := c.waits(process(1000, 14), 8)

@@ -28,26 +28,26 @@ func TestAssign(t *testing.T) {
 		{"the largest first, then the rest", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 1}}, {Name: "b", Want: Want{Partitions: 3}},
 		}, map[string]string{"a": "05:00.0-3", "b": "05:00.0-0 05:00.0-1 05:00.0-2"}, ""},
-		{"what need not move stays", "", []Reservation{
+		{"present partitions are kept", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 2}}, {Name: "b", Want: Want{Partitions: 1}, Now: []string{"0000:05:00.0-1"}},
 		}, map[string]string{"a": "05:00.0-0 05:00.0-2", "b": "05:00.0-1"}, ""},
 		{"a missing partition is replaced", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 1}, Now: []string{"0000:05:00.0-7"}},
 		}, map[string]string{"a": "05:00.0-0"}, ""},
-		{"another number is chosen again", "", []Reservation{
+		{"another number of partitions", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 2}, Now: []string{"0000:25:00.0-3"}},
 		}, map[string]string{"a": "05:00.0-0 05:00.0-1"}, ""},
-		{"who can go nowhere else comes first", "", []Reservation{
+		{"the most restricted first", "", []Reservation{
 			{Name: "any", Want: Want{Partitions: 4}}, {Name: "first", Want: Want{Partitions: 1, Among: on(0)}},
 		}, map[string]string{"any": "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3", "first": "05:00.0-0"}, ""},
-		{"who has what another needs gives way", "", []Reservation{
+		{"a partition that another one needs", "", []Reservation{
 			{Name: "any", Want: Want{Partitions: 4}, Now: []string{"0000:05:00.0-0", "0000:05:00.0-1", "0000:05:00.0-2", "0000:05:00.0-3"}},
 			{Name: "first", Want: Want{Partitions: 1, Among: on(0)}},
 		}, map[string]string{"any": "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3", "first": "05:00.0-0"}, ""},
 		{"too many", "0:0-0", []Reservation{
 			{Name: "a", Want: Want{Partitions: 6}}, {Name: "b", Want: Want{Partitions: 2}},
 		}, nil, "8 partitions reserved (a 6, b 2), and there are 7"},
-		{"too many of one GPU", "", []Reservation{
+		{"too many on one GPU", "", []Reservation{
 			{Name: "a", Want: Want{Partitions: 3, Among: on(0)}}, {Name: "b", Want: Want{Partitions: 2, Among: on(0)}},
 		}, nil, "5 partitions reserved (a 3, b 2), and there are 8, but not so many on the GPUs that are asked for"},
 	} {
@@ -55,7 +55,7 @@ func TestAssign(t *testing.T) {
 			got, err := Assign(node(2, 4, 1), holes(tt.taken), tt.list)
 			if err != nil || tt.err != "" {
 				if err == nil || err.Error() != tt.err {
-					t.Errorf("error %v, want %q", err, tt.err)
+					t.Errorf("error: got %v, want %q", err, tt.err)
 				}
 				return
 			}
@@ -70,9 +70,9 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// TestAssignMeetsWhatCanBeMet makes reservations out of a way to meet them, so that
-// there is one, and looks at the answer.
-func TestAssignMeetsWhatCanBeMet(t *testing.T) {
+// TestAssign_Feasible derives random reservations from a solution, so that one exists, and checks the
+// result of Assign.
+func TestAssign_Feasible(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		all := ofKinds(node(4, 4, 2))
@@ -85,24 +85,24 @@ func TestAssignMeetsWhatCanBeMet(t *testing.T) {
 		for _, want := range list {
 			c := got[want.Name]
 			if len(c.Partitions) != want.Partitions {
-				t.Errorf("%+v has %s", want, short(c.Partitions))
+				t.Errorf("%+v got %s", want, short(c.Partitions))
 			}
 			for _, p := range c.Partitions {
 				if who := seen[p.Name]; who != "" {
-					t.Errorf("%s is given to %s and %s", p.Name, who, want.Name)
+					t.Errorf("%s is assigned to %s and %s", p.Name, who, want.Name)
 				}
 				seen[p.Name] = want.Name
 				if want.Kinds != nil && !slices.Contains(want.Kinds, p.Kind) {
-					t.Errorf("%s has %s of %s, but wants of %s", want.Name, p.Name, p.Kind, want.Kinds)
+					t.Errorf("%s: partition %s: found kind %s, want %s", want.Name, p.Name, p.Kind, want.Kinds)
 				}
 				if want.Among != nil && !slices.Contains(want.Among, p.GPU) {
-					t.Errorf("%s has %s, but wants of %s", want.Name, p.Name, want.Among)
+					t.Errorf("%s: partition %s: found another GPU, want one of %s", want.Name, p.Name, want.Among)
 				}
 			}
 		}
 		again, err := Assign(all, nil, keeping(list, got))
 		if diff := cmp.Diff(got, again, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Reason" }, cmp.Ignore())); err != nil || diff != "" {
-			t.Errorf("asked again: %v (-first +again):\n%s", err, diff)
+			t.Errorf("second call: %v (-first +again):\n%s", err, diff)
 		}
 	}
 }

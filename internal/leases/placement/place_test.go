@@ -14,8 +14,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// node is eight MI300X of one hive at two NUMA nodes, each in CPX with four memory
-// domains, or the first of them.
+// node returns the partitions of GPUs in one hive at two NUMA nodes. Each GPU has `each` partitions, of
+// which perDomain share a memory domain.
 func node(gpus, each, perDomain int) []runstate.Part {
 	var out []runstate.Part
 	for g := range gpus {
@@ -34,7 +34,7 @@ func gpu(n int) partition.Address {
 	return partition.Address(fmt.Sprintf("0000:%02x:00.0", 5+n*0x20))
 }
 
-// holes takes some partitions away, "0:0-5" being the first six of the first GPU.
+// holes returns partitions as taken: "0:0-5" means the first six of the first GPU.
 func holes(text string) map[string]bool {
 	taken := make(map[string]bool)
 	for _, f := range strings.Fields(text) {
@@ -65,12 +65,12 @@ func TestChoose(t *testing.T) {
 	}{
 		{"an empty node", "", Want{Partitions: 2}, "05:00.0-0 05:00.0-1", "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"},
 		{"one", "", Want{Partitions: 1}, "05:00.0-0", "1 of 0000:05:00.0, NUMA 0; leaves 7"},
-		{"pack fills what is begun", "1:0-5", Want{Partitions: 2}, "25:00.0-6 25:00.0-7", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 0"},
-		{"pack takes the GPU that fits best, not the closest pair", "0:0-2 1:0-0 1:2-2 1:4-6", Want{Partitions: 3}, "25:00.0-1 25:00.0-3 25:00.0-7", "3 of 0000:25:00.0, NUMA 0; leaves 0"},
+		{"pack fills a GPU in use", "1:0-5", Want{Partitions: 2}, "25:00.0-6 25:00.0-7", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 0"},
+		{"pack takes the fullest GPU, not the closest pair", "0:0-2 1:0-0 1:2-2 1:4-6", Want{Partitions: 3}, "25:00.0-1 25:00.0-3 25:00.0-7", "3 of 0000:25:00.0, NUMA 0; leaves 0"},
 		{"pack keeps to one NUMA node", "0:0-4 1:0-7 2:0-7 3:0-7", Want{Partitions: 10}, "85:00.0-0 85:00.0-1 85:00.0-2 85:00.0-3 85:00.0-4 85:00.0-5 85:00.0-6 85:00.0-7 a5:00.0-0 a5:00.0-1", "8 of 0000:85:00.0 and 2 of 0000:a5:00.0, NUMA 1; leaves 6"},
 		{"link prefers the pair that shares memory", "0:0-0 0:2-2 0:4-6 1:0-0", Want{Partitions: 2, Place: Link}, "25:00.0-2 25:00.0-3", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 5"},
 		{"spread goes over the GPUs", "0:0-0", Want{Partitions: 3, Place: Spread}, "25:00.0-0 45:00.0-0 85:00.0-0", "1 of 0000:25:00.0, 1 of 0000:45:00.0 and 1 of 0000:85:00.0, 2 NUMA nodes; leaves 21"},
-		{"spread over all", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56"},
+		{"spread over all GPUs", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56"},
 		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5"},
 		{"a whole GPU has no held partition", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs"},
 		{"none", "", Want{}, "", "nothing is asked for"},
@@ -106,7 +106,7 @@ func TestShortOfPartitions(t *testing.T) {
 	}
 }
 
-// ofKinds makes each fourth partition of another kind, and all of the last GPU.
+// ofKinds changes the kind of each fourth partition, and of all of the last GPU.
 func ofKinds(all []runstate.Part) []runstate.Part {
 	for i := range all {
 		if all[i].Kind = "large"; i%4 == 3 || all[i].GPU == all[len(all)-1].GPU {
@@ -116,7 +116,7 @@ func ofKinds(all []runstate.Part) []runstate.Part {
 	return all
 }
 
-func TestOneKindIsChosenFrom(t *testing.T) {
+func TestChoose_Kind(t *testing.T) {
 	all := ofKinds(node(3, 8, 2))
 	for _, tt := range []struct {
 		want Want
@@ -133,16 +133,16 @@ func TestOneKindIsChosenFrom(t *testing.T) {
 		}
 	}
 	if _, err := Choose(all, nil, Want{GPUs: 2, Kinds: []string{"small"}}); err == nil {
-		t.Error("a GPU that has others as well is given as a whole")
+		t.Error("a GPU with partitions of another kind was chosen as a whole GPU")
 	}
 }
 
-// TestNoChoiceIsBetter compares with the best of all subsets on random holes.
-func TestNoChoiceIsBetter(t *testing.T) {
+// TestChoose_Optimal compares the choice with the best of all subsets, for random taken partitions.
+func TestChoose_Optimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 400 {
 		all := node(1+r.IntN(8), 8, 1+r.IntN(4))
-		for i := range all { // hives and their lack, at random
+		for i := range all { // with or without a hive, at random
 			all[i].Hive = uint64(all[i].GPU[6]) % 3
 		}
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -157,12 +157,12 @@ func TestNoChoiceIsBetter(t *testing.T) {
 		}
 		free := slices.DeleteFunc(slices.Clone(all), func(p runstate.Part) bool { return taken[p.Name] })
 		if best := cheapest(free, n, nil, 0, -1); got.Cost != best || len(got.Partitions) != n || Sum(got.Partitions) != got.Cost {
-			t.Errorf("%d of %s: %s costs %d, the best %d", n, short(free), short(got.Partitions), got.Cost, best)
+			t.Errorf("%d of %s: the cost of %s is %d, the lowest is %d", n, short(free), short(got.Partitions), got.Cost, best)
 		}
 	}
 }
 
-// cheapest goes through all subsets of n.
+// cheapest returns the lowest cost of all subsets of n partitions.
 func cheapest(free []runstate.Part, n int, have []runstate.Part, cost, best int) int {
 	if best >= 0 && cost >= best {
 		return best
@@ -180,7 +180,7 @@ func cheapest(free []runstate.Part, n int, have []runstate.Part, cost, best int)
 	return best
 }
 
-func TestTheOrderOfTheListDoesNotMatter(t *testing.T) {
+func TestChoose_OrderIndependent(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	all, taken := node(8, 8, 2), holes("0:0-3 2:1-6 5:0-7 7:2-2")
 	for _, place := range Places() {

@@ -25,21 +25,22 @@ func TestMisplaced(t *testing.T) {
 	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), and units with partitions run in dcm.slice\n" +
 		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), and units with partitions run in dcm.slice"
 	if err == nil || err.Error() != want || !strings.Contains(gpu.Hint(err), "Slice=dcm-NAME.slice") {
-		t.Errorf("it is refused with %v (%s), want %s", err, gpu.Hint(err), want)
+		t.Errorf("error: got %v (%s), want %s", err, gpu.Hint(err), want)
 	}
 	if err := Fits(h, list)(nil); err == nil || err.Error() != want {
-		t.Errorf("a plan is judged with %v", err)
+		t.Errorf("Fits: got %v, want %s", err, want)
 	}
 	if _, err := ReserveDue(h, list, true); err != nil {
-		t.Errorf("where the next run chooses: %v", err)
+		t.Errorf("ReserveDue before the first choice: %v", err)
 	}
 	hosttest.Plant(t, h.Root, "run/dcm/partitions.json", `{"version": 1}`)
 	if due, err := ReserveDue(h, list, true); !due || err == nil {
-		t.Errorf("due is %t, with %v", due, err)
+		t.Errorf("due: got %t, %v", due, err)
 	}
 }
 
-// An observer stays in the slice of its unit, and a note names what it cannot open there.
+// Observers stay in the slices of their units. A note names those that cannot open exclusive partitions
+// there.
 func TestElsewhere(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	hosttest.Plant(t, h.Root, "etc/systemd/system/a.service", "[Service]\nSlice=ml.slice\n")
@@ -48,10 +49,10 @@ func TestElsewhere(t *testing.T) {
 	hosttest.Plant(t, h.Root, "run/systemd/generator/d.service", "[Service]\nSlice=user.slice\n")
 	cfg := &config.Config{Observers: []string{"a.service", "b.service", "c.service", "d.service"}}
 	if got := Order(h, cfg).Observers; strings.Join(got, " ") != "c.service d.service" {
-		t.Errorf("put into dcm.slice are %s", got) // of d the generators see nothing
+		t.Errorf("put into dcm.slice are %s", got) // the Slice= of d is in a file of a generator, which is not read
 	}
 	if got := cfg.Observers; len(got) != 4 {
-		t.Errorf("the configuration has become %s", got)
+		t.Errorf("the observers of the configuration were changed to %s", got)
 	}
 	got := Elsewhere(h, cfg.Observers)
 	if len(got) != 2 || !strings.HasPrefix(got[0], "a.service: the observer cannot open exclusive partitions in its slice (found Slice=ml.slice (/etc/systemd/system/a.service:2), want ") ||
@@ -60,12 +61,12 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// A unit that runs already when it is given a reservation is restarted with it.
+// A unit that runs when it gets a reservation is restarted.
 func TestAddReservations_MarksNewOnes(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	list := []config.Reservation{{Name: "a", Unit: "a.service", Partitions: 1, Place: "pack"}, {Name: "b", Unit: "b.service", Partitions: 1}}
 	if o := AddReservations(h, systemd.Order{}, list); o.Reserved[0].Changed || o.Reserved[1].Changed {
-		t.Errorf("at boot: %+v", o.Reserved)
+		t.Errorf("at boot: got %+v", o.Reserved)
 	}
 	due := func(selected bool, list ...config.Reservation) bool {
 		t.Helper()
@@ -76,18 +77,18 @@ func TestAddReservations_MarksNewOnes(t *testing.T) {
 		return due
 	}
 	if due(true, list...) {
-		t.Error("at boot it is due before the run of dcm-apply.service")
+		t.Error("partitions are due at boot before dcm-apply.service has run")
 	}
 	hosttest.Plant(t, h.Root, "run/dcm/last-good.toml", "") // of a daemon, which runs after dcm-apply.service
 	if o := AddReservations(h, systemd.Order{}, list); !o.Reserved[0].Changed || !o.Reserved[1].Changed {
-		t.Errorf("with the list removed: %+v", o.Reserved)
+		t.Errorf("list missing: got %+v", o.Reserved)
 	}
 	if !due(true) || !due(false, list...) || due(false) {
-		t.Errorf("with the list removed it is due: %t with a profile, %t with reservations, %t without both; want true, true, false", due(true), due(false, list...), due(false))
+		t.Errorf("list missing: due is %t with a profile, %t with reservations, %t without both; want true, true, false", due(true), due(false, list...), due(false))
 	}
 	hosttest.Plant(t, h.Root, "sys/fs/cgroup/dcm.slice/dcm-lease-0-00000001.scope/cgroup.procs", "")
 	if !due(false) {
-		t.Error("with the list removed and a lease it is not due")
+		t.Error("list missing, with a lease: due is false, want true")
 	}
 	last := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
 	hosttest.Plant(t, h.Root, "run/dcm/partitions.json", "")
@@ -95,6 +96,6 @@ func TestAddReservations_MarksNewOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := AddReservations(h, systemd.Order{}, list); o.Reserved[0].Changed || !o.Reserved[1].Changed {
-		t.Errorf("with a new one for b: %+v", o.Reserved)
+		t.Errorf("new reservation for b: got %+v", o.Reserved)
 	}
 }
