@@ -1,6 +1,6 @@
 // Package admission limits the calls of each user: how many run concurrently, how many wait
-// for a lease, and how often calls of one kind run. It knows no protocol. A caller is a user
-// id; the frontend determines the user of a process.
+// for a lease, and how often calls of one kind start. It knows no protocol: the frontend
+// determines the user id of a caller.
 package admission
 
 import (
@@ -21,8 +21,8 @@ const (
 	Lease  Kind = "lease"  // grants or ends a lease
 )
 
-// Rate limits how often calls run: Burst in quick succession, then one in each Interval. The
-// zero value is no limit.
+// Rate limits how often calls start: Burst calls without a delay, then one in each Interval. The
+// zero value means no limit.
 type Rate struct {
 	Burst    int
 	Interval time.Duration
@@ -36,7 +36,7 @@ type Limits struct {
 	RootExempt          bool // user 0 has no limit
 }
 
-// LimitError is a temporary rejection.
+// LimitError is returned if a limit is reached. A later call may succeed.
 type LimitError struct{ Text string }
 
 func (e *LimitError) Error() string { return e.Text }
@@ -53,7 +53,7 @@ type Limiter struct {
 	rejected map[uint32]*rejections
 }
 
-// user is the budget of one user.
+// user counts the calls of one user.
 type user struct {
 	calls, waiters int
 	paces          map[Kind]*Pace
@@ -82,8 +82,8 @@ func (l *Limiter) Enter(ctx context.Context, uid uint32, kind Kind) (leave func(
 	return leave, nil
 }
 
-// Join admits a call that waits for a lease, for any time. It does not count as a running
-// call, so that a user whose calls all wait can make others.
+// Join admits a call that will wait for a lease, possibly for days. The call does not count as a
+// running one, so a user with many waiting calls can still make others.
 func (l *Limiter) Join(ctx context.Context, uid uint32) (leave func(), err error) {
 	leave, err = l.Wait(uid)
 	if err != nil || l.exempt(uid) {
@@ -96,7 +96,7 @@ func (l *Limiter) Join(ctx context.Context, uid uint32) (leave func(), err error
 	return leave, nil
 }
 
-// Wait is Join for a call that Enter has admitted.
+// Wait is Join for a call that Enter has already admitted.
 func (l *Limiter) Wait(uid uint32) (leave func(), err error) {
 	if l.exempt(uid) {
 		return func() {}, nil
@@ -143,10 +143,10 @@ func (l *Limiter) end(uid uint32, change func(*user)) {
 	}
 }
 
-// remembered is the number of users from which on users with a full budget are removed.
+// remembered is the number of users from which users without running calls are removed.
 const remembered = 1024
 
-// of returns the budget of a user. The caller must hold mu.
+// of returns the counters of a user. The caller must hold mu.
 func (l *Limiter) of(uid uint32) *user {
 	if u := l.users[uid]; u != nil {
 		return u
@@ -186,13 +186,13 @@ type Pace struct {
 	rate Rate
 
 	mu   sync.Mutex
-	next time.Time // when the last admitted action would have been due without a burst
+	next time.Time // when the next action would be due if the rate had no burst
 }
 
-// NewPace returns a pace with its full burst.
+// NewPace returns a pace that permits a full burst.
 func NewPace(r Rate) *Pace { return &Pace{rate: r} }
 
-// Wait reserves the next time slot and waits for it.
+// Wait waits until the rate permits one more action.
 func (p *Pace) Wait(ctx context.Context) error {
 	if p.rate.Interval == 0 {
 		return ctx.Err()
@@ -222,7 +222,7 @@ func (p *Pace) idle() bool {
 	return p.next.Before(time.Now())
 }
 
-// LogInterval is the minimum interval between logged rejections of one user.
+// LogInterval is the minimum interval between two logged rejections of one user.
 const LogInterval = time.Minute
 
 // rejections are the rejections of one user since the last logged one.
@@ -231,8 +231,8 @@ type rejections struct {
 	suppressed int
 }
 
-// Rejected reports whether to log a rejection of a user, and how many were not logged since
-// the last one.
+// Rejected reports whether to log a rejection of a user. suppressed is the number of rejections that
+// were not logged since the last logged one.
 func (l *Limiter) Rejected(uid uint32) (suppressed int, log bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// Manager holds the properties of the manager's object, as a [Client] reads them.
+// Manager contains the properties of the daemon's object, as a [Client] reads them.
 type Manager struct {
 	Version  string
 	Selected string // the effective profile; "" for none
@@ -20,10 +20,10 @@ type Manager struct {
 	Error    string // the worst problem
 	Hint     string // the hint for that problem
 	Since    time.Time
-	Retry    time.Time // of the next attempt; zero for none
+	Retry    time.Time // time of the next attempt; zero for none
 	Profiles []string
 	Report   string   // the report of the last run, in JSON
-	Problems []string // of the configuration on disk; if there are any, it is not effective
+	Problems []string // errors of the configuration on disk, which is not effective then
 	Warnings []string
 }
 
@@ -61,8 +61,8 @@ func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]iface {
 	return out
 }
 
-// AccountProperties returns the properties that represent an account on the bus, by the path
-// below the manager's and by name.
+// AccountProperties returns the properties that represent an account on the bus. The keys are the
+// path of the object below [Path], and the name of the property.
 func AccountProperties(a status.Account) map[string]map[string]any {
 	out := make(map[string]map[string]any)
 	for path, interfaces := range new(Service).objects(a) {

@@ -15,14 +15,14 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// acquire gives a lease to the caller's own process, as the bus identifies it.
+// acquire grants a lease to the process that the bus reports as the caller.
 func (s *Service) acquire(c call) ([]any, error) {
 	var r Request
 	if err := r.decode(c.body[0].(map[string]dbus.Variant)); err != nil {
 		return nil, err
 	}
 	ctx := s.ctx(c)
-	if r.Wait || c.who.uid != 0 { // another call ends before the bus could report a disconnect
+	if r.Wait || c.who.uid != 0 { // other calls are too short to notice a disconnect
 		var cancel context.CancelFunc
 		ctx, cancel = s.whileConnected(c)
 		defer cancel()
@@ -58,8 +58,8 @@ func (s *Service) acquire(c call) ([]any, error) {
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
 }
 
-// process returns the process that made the caller's connection. If that process has ended
-// and another one uses the connection, it returns an error.
+// process returns the process that made the caller's connection. It returns an error if that process
+// has ended, even if another process now uses the connection.
 func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) {
 	if c.who.process != nil {
 		return c.who.process, nil
@@ -91,7 +91,7 @@ func (s *Service) mayAcquire(c call) error {
 	return err
 }
 
-// member reports whether the caller may have leases without a question to polkit.
+// member reports whether the caller may have leases without a decision of polkit.
 func (s *Service) member(c call) bool {
 	return c.who.uid == 0 || s.control.Member(c.who.groups)
 }
@@ -107,7 +107,7 @@ func (c call) acquireKind() admission.Kind {
 	return admission.Lease
 }
 
-// flag returns a boolean option of a call before the options were decoded.
+// flag returns a boolean option of a call whose options are not decoded yet.
 func (c call) flag(name string) bool {
 	if len(c.body) != 1 {
 		return false
@@ -147,7 +147,7 @@ func sendPosition(c call, p QueuePosition) {
 	}, nil)
 }
 
-// queue is open to every caller.
+// queue returns the wait queue to any caller.
 func (s *Service) queue(call) ([]any, error) {
 	text, err := json.Marshal(status.List[status.Queued](s.control.Queue()))
 	return []any{string(text)}, toBusError(err)

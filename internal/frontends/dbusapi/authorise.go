@@ -23,12 +23,12 @@ const (
 // authorise returns an error unless the caller is root or polkit allows the action. Without
 // polkit only root is allowed.
 //
-// The caller is identified by its unique name on the bus, never by its process id, which
-// another process may have by the time of the check.
+// polkit gets the caller's unique name on the bus, not its PID: another process may have the PID by
+// the time of the check.
 func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
 	if c.who.uid != 0 {
-		// polkit's prompt shows the name to the administrator, so it must be a profile's
-		// and not any text that the caller sends.
+		// polkit's prompt shows the name to the administrator, so it must be the name of a
+		// profile and not any text of the caller.
 		if profile, ok := details["profile"]; ok {
 			if err := s.control.Known(profile); err != nil {
 				return Caller{}, toBusError(err)
@@ -56,7 +56,7 @@ func (s *Service) rejected(c call, level slog.Level, action string, reason error
 	s.log.Log(c.conn.Context(), level, "request rejected", args...)
 }
 
-// kindOf returns a function for a method whose calls are all of the kind k.
+// kindOf returns the kind function of a method all of whose calls are of kind k.
 func kindOf(k admission.Kind) func(call) admission.Kind {
 	return func(call) admission.Kind { return k }
 }

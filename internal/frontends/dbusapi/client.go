@@ -10,7 +10,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Client calls the dcm on a bus.
+// Client calls the daemon on a bus.
 type Client struct{ conn *dbus.Conn }
 
 // Dial connects to the bus at that address.
@@ -25,14 +25,14 @@ func Dial(ctx context.Context, address string) (*Client, error) {
 // Close ends the connection. Requests that have been sent are completed.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Apply puts the selected profile on the GPUs and returns the daemon's state after that. It
-// may take minutes, and polkit may prompt for a password.
+// Apply puts the selected profile on the GPUs and then returns the daemon's state. It may take
+// minutes, and polkit may prompt for a password.
 func (c *Client) Apply(ctx context.Context) (state string, err error) {
 	err = c.call(ctx, "Apply").Store(&state)
 	return state, fromBusError(err)
 }
 
-// Use selects the profile permanently and then does the same as Apply.
+// Use selects the profile permanently and then applies it like Apply.
 func (c *Client) Use(ctx context.Context, profile string) (state string, err error) {
 	err = c.call(ctx, "Use", profile).Store(&state)
 	return state, fromBusError(err)
@@ -50,8 +50,9 @@ func (c *Client) Usage(ctx context.Context) (text string, err error) {
 	return text, fromBusError(err)
 }
 
-// Changes reports that the daemon's objects changed, or that it came or went. Several changes
-// may be one receive. The channel is closed at the end of the connection.
+// Changes returns a channel that receives after each change of the daemon's objects, and when the
+// daemon connects to the bus or disconnects. One receive may stand for several changes. The channel is
+// closed at the end of the connection.
 func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
 	signals := make(chan *dbus.Signal, 16)
 	c.conn.Signal(signals)
@@ -76,7 +77,7 @@ func (c *Client) Changes(ctx context.Context) (<-chan struct{}, error) {
 	return out, nil
 }
 
-// Manager returns the properties of the manager's object, without its clients.
+// Manager returns the properties of the daemon's object, except Clients.
 func (c *Client) Manager(ctx context.Context) (Manager, error) {
 	var all map[string]dbus.Variant
 	err := c.conn.Object(Name, Path).CallWithContext(ctx, propertiesInterface+".GetAll", dbus.FlagNoAutoStart, Interface).Store(&all)
@@ -107,8 +108,8 @@ func timeOf(microseconds uint64) time.Time {
 	return time.UnixMicro(int64(microseconds))
 }
 
-// call calls a method with the flag that allows polkit to prompt for a password. The message
-// is built here since godbus cannot set this flag.
+// call calls a method with the flag that allows polkit to prompt for a password. It builds the
+// message itself, since godbus has no option for this flag.
 func (c *Client) call(ctx context.Context, method string, args ...any) *dbus.Call {
 	msg := &dbus.Message{
 		Type:  dbus.TypeMethodCall,

@@ -20,7 +20,7 @@ func (c *Client) Acquire(ctx context.Context, r Request) (l Lease, err error) {
 // onPosition calls report for each position that the daemon sends to this connection, until
 // stop is called.
 func (c *Client) onPosition(report func(QueuePosition)) (stop func()) {
-	signals := make(chan *dbus.Signal, 16) // an older position that does not fit is obsolete
+	signals := make(chan *dbus.Signal, 16)
 	c.conn.Signal(signals)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

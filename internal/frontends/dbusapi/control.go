@@ -7,8 +7,8 @@ import (
 	"dcm/internal/linux/caller"
 )
 
-// Control carries out the calls. An error that wraps one of this package's error types is
-// sent under that type's name.
+// Control carries out the calls. If it returns one of this package's error types, the caller gets the
+// D-Bus error of that type.
 type Control interface {
 	ProfileService
 	DocumentService
@@ -20,16 +20,17 @@ type ProfileService interface {
 	// Apply inspects the GPUs, changes them if needed, and returns the daemon's state after
 	// that. It returns an error if the selected profile is not on the GPUs then.
 	Apply(ctx context.Context, by Caller) (state string, err error)
-	// Known returns an error if Use cannot select the profile. It looks only into the
-	// effective configuration and reads no file.
+	// Known returns an error if Use cannot select the profile. It checks only the effective
+	// configuration and reads no file.
 	Known(profile string) error
-	// Use selects the profile permanently and then does the same as Apply.
+	// Use selects the profile permanently and then applies it like Apply.
 	Use(ctx context.Context, by Caller, profile string) (state string, err error)
 	// Reload reads the configuration and inspects the GPUs. It returns an error if the
 	// configuration cannot be used.
 	Reload(ctx context.Context, by Caller) error
-	// Plan returns what Use would do for the profile, or Apply if profile is "". It reads
-	// the configuration files for root only; other callers get the effective configuration.
+	// Plan returns the steps that Use would make for the profile, or Apply if profile is "". It
+	// reads the configuration files for root only; for other callers it uses the effective
+	// configuration.
 	Plan(ctx context.Context, by Caller, profile string) (Plan, error)
 }
 
@@ -43,17 +44,19 @@ type DocumentService interface {
 	Usage(ctx context.Context) (string, error)
 }
 
-// LeaseService gives partitions to processes.
+// LeaseService grants partitions to processes.
 type LeaseService interface {
-	// Member reports whether one of the groups may have leases without a question to polkit.
+	// Member reports whether members of one of the groups may have leases without a decision of
+	// polkit.
 	Member(groups []uint32) bool
 	// Acquire moves the caller's process into a lease. ctx ends when the caller disconnects.
 	Acquire(ctx context.Context, by Caller, r Request) (Lease, error)
-	// Release ends a lease: for root any, for a user the user's own.
+	// Release ends a lease. Root may end any lease, other users only their own.
 	Release(ctx context.Context, by Caller, lease string) error
 	// Queue lists the requests that wait for a lease, in the order in which they are served.
 	Queue() []status.Queued
-	// Dequeue removes a request from the queue: for root any, for a user the user's own.
+	// Dequeue removes a request from the queue. Root may remove any request, other users only
+	// their own.
 	Dequeue(by Caller, id int) error
 }
 
@@ -65,15 +68,15 @@ type Lease struct {
 	Notes      []string
 }
 
-// Caller identifies the caller of a method as the bus reports it. PID may belong to another
-// process by the time that it is used; Process cannot.
+// Caller identifies the caller of a method as the bus reports it. PID may belong to another process
+// when it is used. Process always identifies the caller.
 type Caller struct {
 	UID           uint32
-	Owner         uint32          // the user whose limits and leases count; differs in a user namespace
+	Owner         uint32          // the user to whom limits and leases belong; differs from UID in a user namespace
 	Groups        []uint32        // nil if the bus does not report them
 	PID           int             // 0 if the bus does not report it
 	Process       *caller.Process // set for Acquire only, and closed after the call
-	ConnectionAge uint64          // lower for older connections; 0 for one made after dcm's own
+	ConnectionAge uint64          // lower for older connections; 0 for a connection younger than the daemon's
 }
 
 func (c call) caller() Caller {
@@ -87,7 +90,7 @@ type Plan struct {
 	Clients []string // the units that would be restarted
 }
 
-// Step is one change. Its type on the bus is (sasss).
+// Step is one step of a plan. Its type on the bus is (sasss).
 type Step struct {
 	Kind     string
 	Devices  []string // PCI addresses; empty for a step of the whole node

@@ -13,23 +13,22 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-// credentialsCache caches credentials by the unique name of the connection. A bus never gives
-// a unique name twice, so entries stay valid while dcm's own connection lives. A full cache
-// is emptied.
+// credentialsCache caches credentials by the unique name of the connection. A bus never uses a unique
+// name twice, so entries stay valid as long as the daemon's own connection. A full cache is emptied.
 type credentialsCache struct {
 	mu    sync.Mutex
-	conn  *dbus.Conn // the bus that the names are from
+	conn  *dbus.Conn // the daemon's connection to the bus with these names
 	known map[string]credentials
 }
 
 // credentials identify the user and the process that made a connection.
 type credentials struct {
 	uid    uint32
-	owner  uint32   // the user whose limits count: differs from uid in a user namespace
-	pid    int      // for messages; 0 if the bus does not report it
+	owner  uint32   // the user whose limits apply: differs from uid in a user namespace
+	pid    int      // used in messages only; 0 if the bus does not report it
 	groups []uint32 // nil if the bus does not report them
 
-	process *caller.Process // nil if the credentials are from the cache
+	process *caller.Process // nil if the credentials are from the cache, or the process has ended
 }
 
 const maxCachedCredentials = 1024
@@ -98,7 +97,7 @@ func credentialsOf(ctx context.Context, conn *dbusconn.Conn, sender string) (cre
 	return identified(who, pidfd), nil
 }
 
-// identified adds the process, by its pidfd or, if that is nil, by its pid.
+// identified adds the process. It opens the process by its PID if pidfd is nil.
 func identified(who credentials, pidfd *os.File) credentials {
 	var err error
 	if pidfd != nil {
@@ -109,7 +108,7 @@ func identified(who credentials, pidfd *os.File) credentials {
 	switch {
 	case err == nil:
 		who.owner = who.process.Owner
-	case who.uid != 0: // the uid may be mapped in any user's namespace
+	case who.uid != 0: // the process has ended, so the owner of its user namespace is not known
 		who.owner = caller.Unidentified
 	}
 	return who

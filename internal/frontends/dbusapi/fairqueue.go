@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// fairQueue runs calls one at a time. The calls of one user wait for each other first, and
-// then one call per user waits for its turn. A call therefore waits for at most one call of
-// every other user. Root's calls wait only for root's.
+// fairQueue runs calls one at a time. Of each user's calls only one competes with those of other
+// users; the user's other calls wait for it. So a call waits for at most one call of every other
+// user. Root's calls wait only for root's.
 type fairQueue struct {
 	mu    sync.Mutex
 	users map[uint32]*userQueue
 	next  chan struct{} // capacity 1
 }
 
-// userQueue orders the calls of one user. waiting counts the running call too.
+// userQueue runs the calls of one user one at a time.
 type userQueue struct {
 	free    chan struct{} // capacity 1
-	waiting int
+	waiting int           // number of waiting and running calls
 }
 
 func newFairQueue() *fairQueue {

@@ -7,9 +7,10 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// The description follows "Introspection Data Format" of the D-Bus specification. It is
-// written without package encoding/xml, which would add to the start time and memory of
-// every program. Nothing needs an escape: names and types are dcm's own.
+// doctype begins an introspection document ("Introspection Data Format" in the D-Bus
+// specification). The document is written without package encoding/xml, which would add to the start
+// time and memory of every program. Nothing in it needs to be escaped, since all names and types are
+// constants of this package.
 const doctype = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
 `
 

@@ -6,16 +6,16 @@ import (
 	"dcm/internal/frontends/admission"
 )
 
-// Limits of concurrent calls: of one user, and of all users except root. One person can have
-// several user ids (subuid(5)), hence the second limit.
+// Limits of concurrent calls: of one user, and of all users except root. The second one is necessary
+// since a person can have many user ids (subuid(5)).
 const (
 	maxUserCalls = 16
 	maxCalls     = 256
 )
 
-// Limits of members' requests that wait for a lease, in addition to the calls above: a user
-// whose jobs all wait can still query and release. The number is limited since the bus allows
-// 512 match rules per connection, and each waiting request needs one.
+// Limits of requests that wait for a lease, of members of the configured groups. They are not part
+// of the limits above, so a user whose jobs all wait can still query and release. The bus allows 512
+// match rules per connection, and each waiting request needs one.
 const (
 	maxUserWaiters = 128
 	maxWaiters     = 256
@@ -24,9 +24,9 @@ const (
 // queryInterval is the average interval between two queries of one user.
 const queryInterval = time.Second / 2
 
-// newLimiter returns the admission of all calls. A query costs the daemon and PID 1 some
-// milliseconds each. The burst of leases lets all waiting requests return after a restart of
-// the daemon.
+// newLimiter returns the limiter of all calls. A query takes the daemon and PID 1 some milliseconds
+// each. The burst of leases permits all waiting requests to return immediately after a restart of the
+// daemon.
 func newLimiter() *admission.Limiter {
 	return admission.New(admission.Limits{
 		Calls: maxUserCalls, AllCalls: maxCalls, Waiters: maxUserWaiters, AllWaiters: maxWaiters, RootExempt: true,

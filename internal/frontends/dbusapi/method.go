@@ -17,9 +17,9 @@ type call struct {
 	sender  string // the caller's unique name, which the bus never gives to another connection
 	flags   dbus.Flags
 	body    []any       // has the types that the method declares
-	who     credentials // set for the manager's methods only
-	waiting bool        // it counts as a request that waits for a lease
-	leave   func()      // ends its admission; later calls do nothing
+	who     credentials // the caller; set for methods of the daemon's object only
+	waiting bool        // it was admitted as a request that waits for a lease
+	leave   func()      // ends its admission; a second call of leave does nothing
 }
 
 // method is one method of an interface. It implements [dbus.Method]. godbus runs each call in

@@ -11,7 +11,7 @@ import (
 // queryTimeout limits a call that changes nothing.
 const queryTimeout = 30 * time.Second
 
-// methods returns the methods of the manager's interface.
+// methods returns the methods of the daemon's interface.
 func (s *Service) methods() []method {
 	return []method{
 		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(kindOf(admission.Change), s.apply)},
@@ -58,7 +58,7 @@ func (s *Service) reload(c call) ([]any, error) {
 	return nil, toBusError(s.control.Reload(s.ctx(c), by))
 }
 
-// plan is open to every caller, so it is limited to one at a time.
+// plan serves any caller, so it computes one plan at a time.
 func (s *Service) plan(c call) ([]any, error) {
 	profile, err := c.profile()
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) plan(c call) ([]any, error) {
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
 }
 
-// history is open to every caller.
+// history serves any caller.
 func (s *Service) history(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (s *Service) history(c call) ([]any, error) {
 	return []any{text}, toBusError(err)
 }
 
-// answer returns a method that is open to every caller.
+// answer returns a method that returns the result of a shared query to any caller.
 func (s *Service) answer(queries sharedQueries) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
 		ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
@@ -108,6 +108,6 @@ func (c call) profile() (string, error) {
 	return name, nil
 }
 
-// ctx returns the context of a call. It ends with dcm's connection, but not when the caller
-// disconnects: what was requested is completed.
+// ctx returns the context of a call. It ends with the daemon's connection to the bus. It does not end
+// when the caller disconnects, so that a requested change is completed.
 func (s *Service) ctx(c call) context.Context { return c.conn.Context() }

@@ -7,8 +7,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Name, Path and Interface are dcm's on the bus. The 1 is the version of the interface:
-// members are only added to it, never changed.
+// Name, Path and Interface are the names of the daemon on the bus. The 1 is the version of the
+// interface: its members are never changed, only new ones are added.
 const (
 	Name      = "org.deviceconfig.Manager1"
 	Path      = dbus.ObjectPath("/org/deviceconfig/Manager1")
@@ -31,7 +31,7 @@ const (
 	actionLease  = "org.deviceconfig.dcm.lease"
 )
 
-// actionRelease is the action of Release in the journal. polkit does not know it.
+// actionRelease is the name of Release in the journal. It is not an action of polkit.
 const actionRelease = "release"
 
 // Names of the D-Bus specification and of its services.
@@ -53,8 +53,8 @@ func partPath(address string, index int) dbus.ObjectPath {
 	return gpuPath(address) + "/_" + dbus.ObjectPath(strconv.Itoa(index))
 }
 
-// gpuPath returns the path of a GPU's object. The "_" precedes the address since names in
-// many languages' bindings must not begin with a digit.
+// gpuPath returns the path of a GPU's object. The address gets the prefix "_", since in many
+// languages a name must not begin with a digit.
 func gpuPath(address string) dbus.ObjectPath {
 	clean := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -6,15 +6,15 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// object is the state of one path at the time of a call.
+// object is the object at one path at the time of a call.
 type object struct {
 	tree *tree
 	path dbus.ObjectPath
 	own  []iface
 }
 
-// LookupInterface returns the interface with that name. For "" it returns all of them as one,
-// since the D-Bus specification lets a caller omit the interface.
+// LookupInterface returns the interface with that name. For "" it returns the methods of all
+// interfaces, since the D-Bus specification permits a caller to omit the interface.
 func (o object) LookupInterface(name string) (dbus.Interface, bool) {
 	var out methods
 	found := false

@@ -29,8 +29,8 @@ func (s *Service) whileConnected(c call) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// awaitDisconnect returns when the caller has disconnected or ctx has ended. It queries the
-// bus only once, since the signals also arrive for the other callers that wait.
+// awaitDisconnect returns when the caller has disconnected or ctx has ended. It queries the bus only
+// once and not after each signal, since signals about all waiting callers arrive here.
 func awaitDisconnect(ctx context.Context, c call, signals <-chan *dbus.Signal) {
 	var connected bool
 	if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&connected); err != nil || !connected {
@@ -54,9 +54,9 @@ func hasDisconnected(s *dbus.Signal, sender string) bool {
 	return s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3 && s.Body[0] == sender && s.Body[2] == ""
 }
 
-// connectionAge orders callers by the age of their connections, from the number in the
-// unique name (":1.57"), which the bus increments and never reuses. It is 0 for a connection
-// that is younger than dcm's own: it did not wait in the previous daemon's queue.
+// connectionAge returns a number that is lower for older connections: the number in the unique name
+// (":1.57"), which the bus increments and never uses again. It returns 0 for a connection that is
+// younger than the daemon's own, and so was not in the queue of the previous daemon.
 func connectionAge(sender string, own []string) uint64 {
 	if len(own) == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Request describes the wanted lease.
+// Request describes the requested lease.
 type Request struct {
 	Partitions, GPUs int
 	Place            string // placement rule; "" for the default
@@ -19,8 +19,8 @@ type Request struct {
 	Share            int           // number of leases that may share the partitions; 0 for no sharing
 	Wait             bool          // wait in the queue until enough partitions are free
 	DryRun           bool          // only report what would be granted
-	Time             time.Duration // after which the lease ends; 0 for no limit
-	Command          string        // shown to the administrator
+	Time             time.Duration // time limit of the lease; 0 for none
+	Command          string        // the program of the caller, for the description of the lease
 
 	// Queued, if not nil, is called when the request enters the queue, and when its
 	// position has changed.
@@ -33,13 +33,13 @@ type QueuePosition struct {
 	Reason string
 }
 
-// option is an option of Acquire; to points to its field of [Request].
+// option is an option of the method Acquire.
 type option struct {
 	name string
-	to   any
+	to   any // pointer to the field of [Request]
 }
 
-// options lists the options. A number has type u; a time has type t, in microseconds.
+// options lists the options. The D-Bus type of a number is u. That of a time is t, in microseconds.
 func (r *Request) options() []option {
 	return []option{
 		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
@@ -100,7 +100,7 @@ const (
 	leaseTimeLimit = 10 * 365 * 24 * time.Hour
 )
 
-// take stores the value, if it has the option's type.
+// take stores the value. It returns false if the value is not of the option's type.
 func (o option) take(value any) bool {
 	switch v := value.(type) {
 	case uint32:

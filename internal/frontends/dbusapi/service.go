@@ -31,7 +31,7 @@ type Service struct {
 	usages   sharedQueries
 
 	mu   sync.Mutex
-	conn *dbus.Conn     // nil until dcm has its name on the bus
+	conn *dbus.Conn     // nil until the daemon owns its name on the bus
 	peer *dbusconn.Conn // the same connection, set before the name is requested
 }
 
@@ -47,8 +47,8 @@ func New(address string, control Control, log *slog.Logger) *Service {
 	return s
 }
 
-// Publish replaces the objects by those of an account and signals what changed. It may block
-// until the bus has taken the signals.
+// Publish replaces the objects by those of an account and sends signals about the changes. It may
+// block until the bus has read the signals.
 func (s *Service) Publish(a status.Account) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *Service) Publish(a status.Account) {
 	}
 }
 
-// signal sends one change. Run handles a connection that breaks.
+// signal sends the signal of one change. If the connection breaks, [Service.Run] reconnects.
 func (s *Service) signal(c change) {
 	if s.conn == nil {
 		return
@@ -76,16 +76,16 @@ func (s *Service) signal(c change) {
 	}
 }
 
-// After a lost connection or a rejected name Run retries with doubling delays, for less than
-// a minute: the bus may be starting, and a new policy file takes effect after a moment. Later
-// it retries only when appeared receives.
+// If Run cannot connect or the bus refuses the name, it retries for less than a minute and doubles
+// the delay each time. The bus may be starting, or may not have read a new policy file yet. After
+// that, Run retries only when appeared receives.
 const (
 	firstRetryDelay = 100 * time.Millisecond
 	maxRetries      = 9
 )
 
-// Run keeps dcm on the bus until ctx ends. It connects immediately, after the connection
-// broke, and when appeared receives.
+// Run keeps the daemon connected to the bus until ctx ends. It connects immediately, again if the
+// connection breaks, and when appeared receives.
 func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 	failed := 0
 	for {
@@ -114,8 +114,8 @@ func (s *Service) Run(ctx context.Context, appeared <-chan struct{}) {
 	}
 }
 
-// stableLimit is the duration after which the end of a connection does not count as a
-// failure. A bus that always closes the connection immediately is not retried forever.
+// stableLimit is the duration after which the end of a connection does not count as a failed attempt.
+// So a bus that closes every connection immediately is not retried forever.
 const stableLimit = time.Second
 
 // session connects and serves until the connection ends. It returns an error if dcm could
@@ -147,7 +147,8 @@ func (s *Service) session(ctx context.Context) error {
 	return nil
 }
 
-// requestName requests dcm's name. If another process of root owns it, dcm is next.
+// requestName requests the daemon's name. If another process of root owns the name, the bus queues
+// the request.
 func (s *Service) requestName(ctx context.Context, conn *dbus.Conn) error {
 	var reply dbus.RequestNameReply
 	call := conn.BusObject().CallWithContext(ctx, busName+".RequestName", 0, Name, uint32(0))

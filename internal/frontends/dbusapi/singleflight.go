@@ -7,8 +7,8 @@ import (
 	"dcm/internal/frontends/admission"
 )
 
-// sharedQueries answers a query that every caller may make. All users share one rate limited
-// singleflight; root has its own, so that users cannot delay root.
+// sharedQueries answers a query that any caller may make. All users share one singleflight, whose
+// rate is limited. Root has its own, so that users cannot delay root.
 type sharedQueries struct{ users, root *singleflight }
 
 func newSharedQueries(query func(context.Context) (string, error)) sharedQueries {
@@ -18,7 +18,8 @@ func newSharedQueries(query func(context.Context) (string, error)) sharedQueries
 	}
 }
 
-// do waits for the answer until ctx ends. The query itself runs until serving ends.
+// do returns the answer. The caller waits until ctx ends. The query itself may run until serving ends,
+// since other callers share it.
 func (q sharedQueries) do(ctx, serving context.Context, uid uint32) (string, error) {
 	if uid == 0 {
 		return q.root.do(ctx, serving)
@@ -35,7 +36,7 @@ type singleflight struct {
 	turn  chan struct{}   // capacity 1
 
 	mu   sync.Mutex
-	next *queryResult // of the query that has not begun; nil if there is none
+	next *queryResult // result of the query that has not begun yet; nil if there is none
 }
 
 // queryResult is valid when done is closed.

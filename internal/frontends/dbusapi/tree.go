@@ -11,12 +11,12 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// tree holds the objects on the bus. It implements [dbus.Handler].
+// tree contains the objects on the bus. It implements [dbus.Handler].
 type tree struct {
 	mu      sync.RWMutex
 	objects map[dbus.ObjectPath][]iface
-	hadGPUs bool        // GPUs were on the bus before
-	called  atomic.Bool // a call has come in
+	hadGPUs bool        // there have been objects of GPUs
+	called  atomic.Bool // a call has arrived
 }
 
 // iface is one interface of an object, without those that every object has.
@@ -36,15 +36,15 @@ type change struct {
 	invalid []string
 }
 
-// replace sets the objects and returns the differences, sorted by path. The first GPUs are
-// not reported before a first call has come in: a client gets the list with its first call.
+// replace sets the objects and returns the changes, sorted by path. It does not return the addition
+// of the first GPUs if no call has arrived yet: every client gets the list with its first call.
 func (t *tree) replace(objects map[dbus.ObjectPath][]iface) []change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.objects
 	t.objects = objects
 	news := t.hadGPUs || t.called.Load()
-	t.hadGPUs = t.hadGPUs || len(objects) > 1 // one is the manager
+	t.hadGPUs = t.hadGPUs || len(objects) > 1 // one object is the daemon's
 	var out []change
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := objects[path]; !ok {
@@ -93,7 +93,7 @@ func values(all []property) map[string]dbus.Variant {
 // LookupObject returns the object at path. A path that only leads to other objects is an
 // object without interfaces of its own.
 func (t *tree) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
-	t.called.Store(true) // set before the list is read, so that later objects are reported
+	t.called.Store(true) // before the objects are read, so that signals report later additions
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if own, ok := t.objects[path]; ok {

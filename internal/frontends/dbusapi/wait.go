@@ -9,7 +9,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// ErrNotBack is returned if dcm.service was starting for longer than the limit of the call.
+// ErrNotBack is returned if dcm.service is starting and did not answer within the limit of the call.
 var ErrNotBack = errors.New("dcm.service is starting and does not answer yet")
 
 // DownError is returned if dcm.service neither runs nor is starting.
@@ -22,10 +22,10 @@ func (e *DownError) Error() string {
 // Unwrap returns [ErrAbsent].
 func (e *DownError) Unwrap() error { return ErrAbsent }
 
-// RetryPolicy says how a call waits for a daemon that is not on the bus.
+// RetryPolicy defines how a call waits for a daemon that is not on the bus.
 type RetryPolicy struct {
 	Limit time.Duration // the longest wait; 0 for no limit, also while dcm.service is stopped
-	// Down returns when dcm.service neither runs nor is about to start, with its state.
+	// Down waits until dcm.service neither runs nor is starting, and returns its state.
 	Down func(context.Context) (state string, err error)
 	Note func(string) // reports that the call waits; may be nil
 	Once bool         // a call that the daemon may have received is not repeated
@@ -71,7 +71,7 @@ func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) e
 			return context.Cause(ctx)
 		case waiting.Err() != nil:
 			return fmt.Errorf("%w (waited %s)", ErrNotBack, p.Limit)
-		case err != nil && c.conn.Connected(): // else the bus itself is restarting
+		case err != nil && c.conn.Connected(): // otherwise the bus itself is restarting
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (p RetryPolicy) dial(ctx context.Context, address string) (*Client, error) 
 	defer cancel()
 	c, err := Dial(limit, address)
 	if err != nil && ctx.Err() == nil && limit.Err() != nil {
-		// The error of a connection that was cut off depends on its state, so it is replaced.
+		// The error depends on the moment at which the connection was closed, so it is replaced.
 		err = fmt.Errorf("%w: the system bus does not answer (waited %s)", ErrNotBack, p.Limit)
 	}
 	return c, err
@@ -113,7 +113,7 @@ func (p RetryPolicy) awaitBack(ctx context.Context, c *Client) error {
 			return fromBusError(err)
 		case e := <-down:
 			switch {
-			case e.err != nil: // PID 1 does not answer; the name and the limit remain
+			case e.err != nil: // PID 1 does not answer: wait for the name or the limit only
 			case p.Limit > 0 || e.state == "not-found" || e.state == "masked":
 				return &DownError{e.state}
 			case p.Note != nil:

@@ -9,8 +9,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Evaluate returns the account with its verdict, and with the problems added. It is the only
-// function that judges a host.
+// Evaluate returns the account with its health and its problems. No other function determines the
+// health of a host.
 func Evaluate(a Account) Account {
 	j := evaluator{a: a, state: Healthy}
 	j.a.Problems = slices.Clone(a.Problems)
@@ -28,7 +28,7 @@ func Evaluate(a Account) Account {
 	return j.a
 }
 
-// summary returns the verdict as a sentence.
+// summary describes the health in a sentence.
 func (j *evaluator) summary() string {
 	p := j.a.Profile
 	var s string

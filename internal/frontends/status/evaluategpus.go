@@ -47,9 +47,9 @@ func (j *evaluator) addMismatch() {
 	j.raise(s)
 }
 
-// addDaemonError adds the daemon's error while it still applies. An error about missing clients ends
-// when they are back. A failure although the GPUs match is of another part of an apply, such
-// as a reload of systemd.
+// addDaemonError adds the daemon's error if it still applies. An error about clients that are down no
+// longer applies when all clients are up. If an apply failed although the GPUs match, another part of
+// it failed, such as a reload of systemd.
 func (j *evaluator) addDaemonError() {
 	e := j.a.Daemon.Error
 	if e == nil {
@@ -86,7 +86,7 @@ func (j *evaluator) gpus() {
 			j.addProblem(Pending, fmt.Sprintf("%s is requested for %s and takes effect with the next load of the driver", g.Pending, g.Address),
 				"select a profile with that memory mode, or reboot before the driver is loaded again")
 			j.caveats = append(j.caveats, g.Pending+" is pending")
-			break // a request is for a whole hive
+			break // the driver keeps one request for a whole hive
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unconfined evaluates the units that hold or need partitions.
+// unconfined evaluates units that can open GPUs outside of their partitions.
 func (j *evaluator) unconfined() {
 	for _, u := range j.a.Unconfined {
 		j.addProblem(Open, u.Text(), u.Hint)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Text describes that only n GPUs exist.
+// Text describes that n GPUs exist, fewer than expected.
 func (e Expected) Text(n int) string {
 	text := fmt.Sprintf("%d of %d GPUs", n, e.GPUs)
 	if len(e.Missing) > 0 {
@@ -22,7 +22,7 @@ func (e Expected) hint(n int) string {
 	return fmt.Sprintf("see the kernel's log (journalctl -k); if a GPU was removed, set count = %d in [gpu]", n)
 }
 
-// More describes that there are more GPUs than the configuration says, or returns "".
+// More returns a warning if there are more GPUs than configured, otherwise "".
 func (e Expected) More(n int) string {
 	if e.By != ByConfiguration || n <= e.GPUs {
 		return ""
@@ -30,8 +30,9 @@ func (e Expected) More(n int) string {
 	return fmt.Sprintf("more GPUs than count in [gpu] (found %d, want %d): the loss of one would not be noticed", n, e.GPUs)
 }
 
-// Expect returns how many GPUs there should be: the configured number, or without one the
-// number at the last success. It also lists the known GPUs that are missing now.
+// Expect returns the expected number of GPUs: the configured one or, if count is 0, the number at the
+// last successful apply. known are the GPUs of that apply, there those that exist now. If there are
+// too few, Expect lists the known ones that are missing.
 func Expect(count int, known, there []string) Expected {
 	e := Expected{GPUs: count, By: ByConfiguration}
 	switch {

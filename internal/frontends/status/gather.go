@@ -33,6 +33,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	return Evaluate(a)
 }
 
+// answer is a part, or why it cannot be read.
 type answer[T any] struct {
 	value T
 	err   error
@@ -40,20 +41,21 @@ type answer[T any] struct {
 
 // begin reads one part in the background. A part that does not answer in time is abandoned,
 // since a system call into a hanging driver cannot be cancelled.
-func begin[T any](ctx context.Context, look func(context.Context) (T, error)) <-chan answer[T] {
-	if look == nil {
+func begin[T any](ctx context.Context, read func(context.Context) (T, error)) <-chan answer[T] {
+	if read == nil {
 		return nil
 	}
 	answers := make(chan answer[T], 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, PartTimeout)
 		defer cancel()
-		v, err := sysfs.Within(ctx, func() (T, error) { return look(ctx) })
+		v, err := sysfs.Within(ctx, func() (T, error) { return read(ctx) })
 		answers <- answer[T]{v, err}
 	}()
 	return answers
 }
 
+// take waits for a part. If it cannot be read, take records that and returns what was read.
 func take[T any](a *Account, part string, answers <-chan answer[T]) T {
 	if answers == nil {
 		var none T
@@ -70,8 +72,8 @@ func (a *Account) markUnavailable(part string, err error) {
 	a.Hidden = append(a.Hidden, Unavailable{part, err.Error()})
 }
 
-// addDaemon adds the daemon's state. What the state says of hardware and clients is evaluated
-// again from what was read.
+// addDaemon adds the daemon's saved state. Its statements about GPUs and clients are replaced later by
+// what is read now.
 func (a *Account) addDaemon(s *runstate.State) {
 	if s == nil {
 		return

@@ -6,14 +6,13 @@ import (
 	"fmt"
 )
 
-// unreadable returns a unit whose drop-in cannot be written, because its reservation is
-// unknown.
+// unreadable describes a unit whose reservation cannot be read, so that no drop-in confines it.
 func unreadable(unit string) Unconfined {
 	return Unconfined{Unit: unit, Why: List[string]{"its reservation cannot be read, so it starts with all devices"},
 		Hint: "dcm check shows what is wrong; repair the file, and restart the unit"}
 }
 
-// addConfinement adds what systemd has loaded.
+// addConfinement adds the units that systemd does not confine.
 func (a *Account) addConfinement(c Confinement) {
 	a.Unconfined = append(a.Unconfined, c.Unconfined...)
 	if c.Lost != nil {
@@ -21,7 +20,7 @@ func (a *Account) addConfinement(c Confinement) {
 	}
 }
 
-// addReservations adds the reservations, and those that cannot be read.
+// addReservations adds the reservations, and the units whose reservations cannot be read.
 func (a *Account) addReservations(r ReservationState) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
@@ -50,7 +49,7 @@ func (a *Account) addExpected(known []string) {
 	}
 }
 
-// addPending records memory modes that were requested and did not take effect.
+// addPending records memory modes that were requested but have not taken effect yet.
 func (a *Account) addPending() {
 	asked := runstate.PendingSince(a.LastRun, a.Host.Boot)
 	for i := range a.GPUs {

@@ -6,7 +6,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// addUnits adds the clients' current states to those of the last restart.
+// addUnits combines the clients' current states with the results of the last restart. asked is false
+// if systemd was not queried.
 func (a *Account) addUnits(asked bool, s UnitStates) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
@@ -56,19 +57,20 @@ func (a *Account) markRestarting() {
 	}
 }
 
-// addHolders replaces the holders that the daemon found by all current ones.
+// addHolders replaces the holders that blocked the last run by all current ones, and marks those that
+// blocked it. asked is false if the holders were not read.
 func (a *Account) addHolders(asked bool, now []runstate.Holder) {
 	if !asked || len(now) == 0 && a.hidden(partHolders) {
 		return
 	}
-	way := a.Holders
+	blockers := a.Holders
 	a.Holders = nil
 	for _, h := range now {
-		in := slices.ContainsFunc(way, func(w Holder) bool { return w.PID == h.PID })
-		a.Holders = append(a.Holders, holder(h, in))
+		blocked := slices.ContainsFunc(blockers, func(b Holder) bool { return b.PID == h.PID })
+		a.Holders = append(a.Holders, holder(h, blocked))
 	}
 }
 
-func holder(h runstate.Holder, in bool) Holder {
-	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: in, Lessee: h.Lessee}
+func holder(h runstate.Holder, blocked bool) Holder {
+	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: blocked, Lessee: h.Lessee}
 }

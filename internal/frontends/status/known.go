@@ -9,13 +9,13 @@ import (
 	"dcm/internal/engine/statefile"
 )
 
-// KnownFile is the daemon's file with the GPUs of the last success, below /var/lib/dcm. Only
-// this file shows which GPUs are missing after a boot.
+// KnownFile is the name of the daemon's file below /var/lib/dcm with the GPUs of the last successful
+// apply. After a boot, only this file shows which GPUs are missing.
 const KnownFile = "gpus.json"
 
 type known struct {
 	Version int          `json:"version"`
-	GPUs    List[string] `json:"gpus"` // the addresses of those managed, in PCI order
+	GPUs    List[string] `json:"gpus"` // addresses of the managed GPUs, in PCI order
 }
 
 func knownIn(path string) statefile.File[known] {
@@ -31,8 +31,8 @@ func ReadKnown(path string) ([]string, error) {
 	return k.GPUs, nil
 }
 
-// Remember writes the GPUs of a successful account to the file, if they differ. An account
-// with missing GPUs is not successful.
+// Remember writes the GPUs of an account to the file if the file has others. It writes nothing if the
+// profile is not on all expected GPUs.
 func Remember(path string, a Account) error {
 	if a.Profile.Applied == "" || !a.Health.InSync || a.running() {
 		return nil

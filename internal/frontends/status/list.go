@@ -2,8 +2,7 @@ package status
 
 import "encoding/json"
 
-// List is a list that is never null in JSON, so that a reader can count its elements without a
-// check.
+// List is a list that is written to JSON as an array even if it is nil.
 type List[T any] []T
 
 // MarshalJSON writes an array, for a nil list an empty one.

@@ -38,8 +38,8 @@ func (a Account) daemonDown() bool {
 	return ok && (u.Active == "inactive" || u.Active == "failed")
 }
 
-// matches reports whether the GPUs match the effective profile. If only the daemon knows that
-// profile, its state decides.
+// matches reports whether the GPUs match the effective profile. If the configuration has errors, only
+// the daemon knows that profile, and its state decides.
 func (a Account) matches() bool {
 	managed, wanted := 0, 0
 	for _, g := range a.GPUs {
@@ -74,9 +74,9 @@ func (a Account) Managed() int {
 // down reports whether a client is not in its previous state, or has failed.
 func (c Client) down() bool { return !c.Back || c.Active == "failed" }
 
-// stoppedWithApply reports whether a client was stopped together with the oneshot that it is part of, and
-// not separately. PID 1 forgets that an unreferenced unit ran, but the last restart is
-// recorded.
+// stoppedWithApply reports whether a client was stopped because dcm-apply.service was stopped, of
+// which it is a part. PID 1 may have forgotten that an inactive client ran; then the record of the
+// last restart decides.
 func (a Account) stoppedWithApply(c Client) bool {
 	u, known := a.unit(unitname.Apply)
 	ran := c.Ran || c.Before == "active"
@@ -94,10 +94,10 @@ func (a Account) DownClients() map[string]string {
 	return out
 }
 
-// ConfinementKnown reports whether systemd was queried and answered.
+// ConfinementKnown reports whether the confinement of units could be read from systemd.
 func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
 
-// Line returns the verdict and the first problem in one line.
+// Line returns the summary and the first problem in one line.
 func (a Account) Line() string {
 	s := a.Health.Summary
 	for i, p := range a.Problems {
@@ -111,7 +111,7 @@ func (a Account) Line() string {
 	return s
 }
 
-// Unfit returns, for each client that systemd cannot restart, the reason.
+// Unfit returns a text for each client that systemd cannot restart, with the reason.
 func (a Account) Unfit() []string {
 	var out []string
 	for _, c := range a.Clients {
@@ -139,7 +139,8 @@ func (c Client) unfit() string {
 	return "and its unit file cannot be used (" + c.Load + ")"
 }
 
-// Loose returns the processes that have a device node of a driver open but no partition.
+// Loose returns the processes that have a common device node open, such as /dev/kfd, but no node of a
+// partition.
 func (a Account) Loose() []Holder {
 	var out []Holder
 	for _, h := range a.Holders {
@@ -153,7 +154,7 @@ func (a Account) Loose() []Holder {
 	return out
 }
 
-// Lost describes the missing GPUs, or returns "".
+// Lost returns the text of the problem that GPUs are missing, or "".
 func (a Account) Lost() string {
 	for _, p := range a.Problems {
 		if p.State == Missing {

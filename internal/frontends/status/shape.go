@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Shape says how a GPU is divided: by modes or by a list of slices, depending on the vendor.
+// Shape is the division of a GPU: two modes (AMD), or a list of MIG profiles (NVIDIA).
 type Shape struct {
 	Compute string   `json:"compute,omitempty"` // "CPX"
-	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" on a GPU that shows none
+	Memory  string   `json:"memory,omitempty"`  // "NPS4"; "" if the GPU has no memory modes
 	Slices  []string `json:"slices,omitempty"`  // "3g.40gb", "4g.40gb"
 	Whole   string   `json:"whole,omitempty"`   // why there are no slices: "MIG off"
 }
@@ -34,7 +34,7 @@ func (s Shape) String() string {
 	return s.Compute + "/" + s.Memory
 }
 
-// runs counts equal neighbours.
+// runs joins the items, with repeated ones as "2 × 3g.40gb".
 func runs(all []string) string {
 	var out []string
 	for i := 0; i < len(all); {

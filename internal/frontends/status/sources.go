@@ -13,7 +13,7 @@ const (
 	ByLastSuccess   = "last success"
 )
 
-// The parts that may be hidden, by their keys in the JSON form.
+// The JSON keys of the parts that may be hidden.
 const (
 	partGPUs     = "gpus"
 	partUnits    = "units"
@@ -26,7 +26,7 @@ const (
 	partConfined = "unconfined"
 )
 
-// PartTimeout limits how long one part may take.
+// PartTimeout limits the time to read one part.
 const PartTimeout = 10 * time.Second
 
 // Settings are the parts of the configuration that an account needs.
@@ -40,7 +40,7 @@ type Settings struct {
 	Count       int // expected number of GPUs; 0 if not configured
 }
 
-// Inventory is what was read of the GPUs.
+// Inventory contains the GPUs and their partitions.
 type Inventory struct {
 	GPUs     []GPU
 	Parts    []Part
@@ -64,8 +64,9 @@ type UnitStates struct {
 	Done    []string // clients with Type=oneshot whose last run succeeded
 }
 
-// Sources are the functions that read the parts. A nil function is not called. Its error says
-// why the part is hidden or, if it returned a value too, why that is incomplete.
+// Sources are the functions that read the parts; a part whose function is nil is left out. A function
+// that returns an error without a value hides its part. With a value, the part is incomplete. In both
+// cases the account contains the error.
 type Sources struct {
 	Host Host
 	DCM  string // its version
@@ -84,7 +85,7 @@ type Sources struct {
 	Queue    func() []Queued                                 // the wait queue, which only the daemon knows
 }
 
-// Confinement is how systemd confines units to their partitions.
+// Confinement lists the units that systemd does not confine to their partitions.
 type Confinement struct {
 	Unconfined []Unconfined
 	Lost       *Problem // systemd has not loaded dcm's drop-ins; nil if it has

@@ -5,7 +5,7 @@ import "dcm/internal/engine/runstate"
 // State is the health of a host in one word.
 type State string
 
-// The states, the best first. With several problems, a host has the worst state.
+// The states, the best first. A host with several problems has the worst of their states.
 const (
 	Healthy   State = "healthy"              // the GPUs match the effective profile, and there is no problem
 	Idle      State = "idle"                 // no profile is selected
@@ -34,7 +34,7 @@ const (
 // The exit statuses of monitoring plugins, which `dcm status` uses.
 const (
 	CodeOK       = 0
-	CodeWarning  = 1 // it works, but needs attention
+	CodeWarning  = 1 // the GPUs can be used, but a problem needs attention
 	CodeCritical = 2 // the GPUs or their users have a problem
 	CodeUnknown  = 3
 )

@@ -109,16 +109,16 @@ type Offers struct {
 	Memory  List[string] `json:"memory"`
 }
 
-// Placements are the facts that a plan of a GPU's MIG instances needs. They may be hidden from
-// an unprivileged process, but not from the daemon.
+// Placements describes the MIG instances of a GPU and what can be changed: the input of a plan. An
+// unprivileged process may be unable to read it, so it gets it from the daemon.
 type Placements struct {
-	Laid       string                          `json:"laid"`        // the instances with their first memory slots, "3g.40gb@0 1g.10gb@4"; "off", "empty"
-	Pending    bool                            `json:"pending"`     // MIG changes to the other state with the next reset of the GPU
+	Laid       string                          `json:"laid"`        // the instances with their first memory slots, "3g.40gb@0 1g.10gb@4"; "off" if MIG is off, "empty" if there are none
+	Pending    bool                            `json:"pending"`     // the next reset of the GPU switches MIG on or off
 	Resets     bool                            `json:"resets"`      // a change of the MIG mode resets the GPU
 	Barred     string                          `json:"barred"`      // why the instances cannot be changed; "" if they can
 	ModeBarred string                          `json:"mode_barred"` // why the MIG mode cannot be changed; "" if it can
 	Kinds      List[partition.InstanceProfile] `json:"kinds"`       // none if the driver reports none
-	Closed     List[string]                    `json:"closed"`      // the nodes that no process may have open during a change
+	Closed     List[string]                    `json:"closed"`      // the device nodes that must not be open during a change
 }
 
 // Part is one partition of a GPU.
@@ -176,7 +176,7 @@ type Client struct {
 	Restarts uint32 `json:"restarts"`
 	Ran      bool   `json:"ran"`    // it was active in this boot
 	Before   string `json:"before"` // state before the last restart; "" without a restart
-	Back     bool   `json:"back"`   // it has returned to its previous state, or a better one
+	Back     bool   `json:"back"`   // after the last restart it has its former state again, or is active
 
 	Invocation string `json:"invocation"` // systemd's InvocationID of the last run; "" if not read, as for an active unit
 }
@@ -187,8 +187,8 @@ type Holder struct {
 	Command string       `json:"command"`
 	Unit    string       `json:"unit"`
 	Devices List[string] `json:"devices"`
-	InWay   bool         `json:"in_the_way"`       // the last run was blocked by this process
-	Lessee  string       `json:"lessee,omitempty"` // owner of the lease of the process, which may have no device open yet
+	InWay   bool         `json:"in_the_way"`       // this process blocked the last run
+	Lessee  string       `json:"lessee,omitempty"` // the user whose lease the process runs in, even if it has no device open yet
 }
 
 // Queued is a request that waits for a lease.
@@ -201,7 +201,7 @@ type Queued struct {
 	GPUs       int       `json:"gpus"`       // whole GPUs requested
 	Exclusive  bool      `json:"exclusive"`
 	Share      int       `json:"share"` // how many may share a partition; 0 for a lease that is not shared
-	Time       float64   `json:"time"`  // seconds that the lease is to last; 0 for no limit
+	Time       float64   `json:"time"`  // time limit of the lease in seconds; 0 for none
 	Since      time.Time `json:"since"`
 	Reason     string    `json:"reason"` // why it waits
 }
@@ -233,11 +233,11 @@ type Problem struct {
 
 // Unavailable is a part that could not be read.
 type Unavailable struct {
-	Part string `json:"part"` // the key in this form, "holders"
+	Part string `json:"part"` // its key in the JSON form, such as "holders"
 	Why  string `json:"why"`
 }
 
-// Health is the verdict on an account.
+// Health is the result of [Evaluate].
 type Health struct {
 	State   State  `json:"state"`
 	Code    int    `json:"code"`    // see [State.Code]

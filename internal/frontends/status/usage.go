@@ -2,8 +2,8 @@ package status
 
 import "time"
 
-// Usage is the use of the partitions at one moment. It is not part of an account, since
-// drivers need time to measure it.
+// Usage is the use of the partitions at one moment. It is not part of an account, since a driver
+// takes time to measure it.
 type Usage struct {
 	Version int               `json:"version"`
 	Taken   time.Time         `json:"taken"`
@@ -19,11 +19,11 @@ type PartUse struct {
 	NUMA   int    `json:"numa"`
 	Memory uint64 `json:"memory_bytes"` // 0 if unknown
 
-	Used    *uint64           `json:"memory_used_bytes"` // null if unknown
-	Busy    *float64          `json:"busy_percent"`      // null if unknown
-	Sum     uint64            `json:"busy_sum,omitempty"`
-	Cycles  uint64            `json:"busy_cycles,omitempty"` // counters; the quotient of their differences between two samples is the share
-	Unknown map[string]string `json:"unknown,omitempty"`     // reasons, by key
+	Used    *uint64           `json:"memory_used_bytes"`     // null if unknown
+	Busy    *float64          `json:"busy_percent"`          // null if unknown
+	Sum     uint64            `json:"busy_sum,omitempty"`    // a counter of the driver, see [Usage.Since]
+	Cycles  uint64            `json:"busy_cycles,omitempty"` // the counter of cycles that belongs to Sum
+	Unknown map[string]string `json:"unknown,omitempty"`     // why a value is unknown, by its JSON key
 
 	Holders   List[string]  `json:"holders"`   // units, leases, "reservation NAME", "python[4711]"
 	Processes List[Process] `json:"processes"` // that have memory in the partition, or its render node open
@@ -35,23 +35,23 @@ type Process struct {
 	Command string  `json:"command"`
 	Unit    string  `json:"unit"` // "" for none
 	User    string  `json:"user"`
-	Memory  *uint64 `json:"memory_bytes"` // of the partition's; null where not known
+	Memory  *uint64 `json:"memory_bytes"` // its memory in the partition; null if unknown
 }
 
-// The parts of a Usage that may be hidden, by their keys.
+// The JSON keys of the parts of a [Usage] that may be hidden.
 const (
 	PartHolders   = "holders"
 	PartProcesses = "processes"
 	PartUses      = "partitions"
 )
 
-// The keys of values of a partition that may be unknown.
+// The JSON keys of the values of a partition that may be unknown.
 const (
 	KeyUsed = "memory_used_bytes"
 	KeyBusy = "busy_percent"
 )
 
-// Hide records that a part could not be read, or only in part.
+// Hide records that a part could not be read, or is incomplete.
 func (u *Usage) Hide(part string, err error) {
 	if err != nil {
 		u.Hidden = append(u.Hidden, Unavailable{part, err.Error()})
@@ -68,8 +68,8 @@ func (u Usage) Why(part string) string {
 	return ""
 }
 
-// Since returns the usage with the values that need two samples: how busy a partition was, if
-// the driver only reports a sum.
+// Since adds the values that need two samples. If the driver only reports counters, a partition's
+// busy percentage is the difference of Sum divided by that of Cycles.
 func (u Usage) Since(before Usage) Usage {
 	was := make(map[string]PartUse, len(before.Parts))
 	for _, p := range before.Parts {

@@ -7,10 +7,10 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// FalseNode returns the problem that /dev/kfd is a regular file, nil if it is not. A
-// program that opens the name with O_CREAT before the driver is loaded creates the file,
-// and devtmpfs then cannot create the node (drivers/base/devtmpfs.c, handle_create).
-// Only a file in a tmpfs counts, which devtmpfs is: a simulated node is no device either.
+// FalseNode returns the problem that /dev/kfd is a regular file, nil if it is not. A program that
+// opens the path with O_CREAT before the driver is loaded creates such a file, and devtmpfs then
+// cannot create the device node (drivers/base/devtmpfs.c, handle_create). FalseNode ignores files
+// outside of a tmpfs (devtmpfs is one), since the simulator creates regular files.
 func FalseNode(h *host.Host) *status.Problem {
 	var st unix.Stat_t
 	var fs unix.Statfs_t

@@ -23,14 +23,14 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Options are the sources of a status that are not files of the host.
+// Options are the sources of a status other than the files of the host.
 type Options struct {
-	Config func() (*config.Config, error)                  // the effective one, and the error of that on disk
+	Config func() (*config.Config, error)                  // the effective configuration, and the error of the one on disk
 	State  func(context.Context) (*runstate.State, error)  // state of the daemon
 	GPUs   func(context.Context) (status.Inventory, error) // nil: [Inventory]
 	All    bool                                            // include slow parts: all processes and the details of all partitions
-	Busy   bool                                            // do not query systemd, which is busy
-	Lost   func() *status.Problem                          // problem of drop-ins that systemd has not loaded; nil if they are not watched
+	Busy   bool                                            // systemd is busy: do not query it
+	Lost   func() *status.Problem                          // returns the problem of drop-ins that systemd has not loaded; nil if the caller does not check them
 }
 
 // Sources returns the functions that read the status of this host.
@@ -71,8 +71,8 @@ func Sources(h *host.Host, o Options) status.Sources {
 	return s
 }
 
-// reservationState returns the reservations as the last run stored them. Only if the configuration has
-// errors, it also looks for reservations that cannot be read.
+// reservationState returns the reservations with their chosen partitions, and the state of the guard.
+// If the configuration has errors, it also returns the units whose reservations cannot be read.
 func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, broken, busy bool) (status.ReservationState, error) {
 	var out status.ReservationState
 	if cfg != nil {
@@ -105,8 +105,9 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 	return out, err
 }
 
-// addGuardProblems compares the guard's table with the reservations, and looks for other processes that
-// have exclusive devices open. It ignores leases, since a new lease is not in the table yet.
+// addGuardProblems sets why the guard's table does not match the reservations, or which processes have
+// an exclusive partition open without permission. It ignores leases, since a new lease may not be in
+// the table yet.
 func addGuardProblems(ctx context.Context, h *host.Host, cfg *config.Config, g *status.Guard) error {
 	var observers []string
 	if cfg != nil {
@@ -135,10 +136,11 @@ func sliceProblems(h *host.Host, list []config.Reservation) []status.Problem {
 	return out
 }
 
-// KnownGPUs returns the path of the daemon's file with the GPUs of the last success.
+// KnownGPUs returns the path of [status.KnownFile].
 func KnownGPUs(h *host.Host) string { return h.Path("var/lib/dcm", status.KnownFile) }
 
-// Expected returns the expected GPUs, given those that exist. An unreadable file counts as missing.
+// Expected returns the expected GPUs. there are the addresses of those that exist. If the daemon's
+// file cannot be read, no GPU is known.
 func Expected(h *host.Host, cfg *config.Config, there []string) status.Expected {
 	known, _ := status.ReadKnown(KnownGPUs(h))
 	return status.Expect(cfg.Count, known, there)
@@ -190,8 +192,8 @@ func restartedUnits(h *host.Host, cfg *config.Config, s *runstate.State) []strin
 	return all
 }
 
-// UnitStates queries systemd for the states of dcm's units and the clients. If all is set, it includes
-// the number of restarts.
+// UnitStates returns the states of dcm's units and of the clients, from systemd. If all is set, it also
+// reads the clients' numbers of restarts.
 func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (status.UnitStates, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()

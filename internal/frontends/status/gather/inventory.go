@@ -15,8 +15,9 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Inventory reads the GPUs and compares them with the configuration. Slow details of partitions are
-// copied from before if the partitions are the same. Otherwise they are read if all is set.
+// Inventory reads the GPUs and compares them with the profile. The details of partitions take long to
+// read. Inventory copies them from before if the partitions are the same. Otherwise it reads them only
+// if all is set.
 func Inventory(ctx context.Context, h *host.Host, cfg *config.Config, before status.Inventory, all bool) (status.Inventory, error) {
 	devices, unread := host.OpenNode(h, nil).Devices(ctx) // from sysfs, if possible
 	if unread != nil && len(devices) == 0 {
@@ -25,7 +26,7 @@ func Inventory(ctx context.Context, h *host.Host, cfg *config.Config, before sta
 	return inventory(ctx, h, cfg, devices, unread, before, all)
 }
 
-// InventoryOf is Inventory of devices that were just read, without slow details.
+// InventoryOf is [Inventory] for devices that were just read. It does not read details of partitions.
 func InventoryOf(ctx context.Context, h *host.Host, cfg *config.Config, devices []gpu.Device, before status.Inventory) (status.Inventory, error) {
 	return inventory(ctx, h, cfg, devices, nil, before, false)
 }
@@ -54,15 +55,15 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 	}
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
-	if !known(s.Parts, before.Parts) && all {
+	if !copyDetails(s.Parts, before.Parts) && all {
 		unread = errors.Join(unread, host.OpenNode(h, nil).ReadDetails(ctx, devices))
 		s.Parts = parts(devices)
 	}
 	return s, unread
 }
 
-// known copies the details from before if the partitions are the same.
-func known(now, before []status.Part) bool {
+// copyDetails copies the details from before. It returns false if the partitions are not the same.
+func copyDetails(now, before []status.Part) bool {
 	same := func(a, b status.Part) bool {
 		return a.Name == b.Name && a.Mode == b.Mode && a.RenderMinor == b.RenderMinor && b.DriverID != ""
 	}
@@ -153,7 +154,7 @@ func texts[S ~string](items []S) []string {
 	return out
 }
 
-// AddNames adds the facts of the vendor's library to the GPUs of an account.
+// AddNames adds the names, serial numbers and versions that only the vendor's library reports.
 func AddNames(ctx context.Context, h *host.Host, cfg *config.Config, a *status.Account) error {
 	node := host.OpenNode(h, cfg)
 	devices, err := node.Devices(ctx)

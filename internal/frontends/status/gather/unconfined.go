@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// unconfined returns the problem of a unit; ok is false if there is none.
+// unconfined describes why a unit is not confined to its partitions. ok is false if it is confined.
 func unconfined(c reservation.Confined) (u status.Unconfined, ok bool) {
 	why := slices.Clone(c.Loaded)
 	if c.Running != "" {
@@ -26,7 +26,7 @@ func unconfined(c reservation.Confined) (u status.Unconfined, ok bool) {
 	return status.Unconfined{Unit: c.Unit, Why: why, Hint: hint}, len(why) > 0
 }
 
-// confinement returns how systemd confines the units with partitions.
+// confinement returns the units with partitions that systemd does not confine.
 func confinement(ctx context.Context, h *host.Host, cfg *config.Config) (status.Confinement, error) {
 	reserved := reservation.ReservedUnits(h, cfg)
 	if len(reserved) == 0 && len(host.LeaseUnits(h)) == 0 {

@@ -16,8 +16,8 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Usage measures the usage of the partitions. holders are the known processes that have devices open.
-// It causes work in the driver, so it must not be called periodically by the daemon.
+// Usage measures the use of the partitions. holders are the processes that have devices open. The
+// measurement causes work in the driver, so the daemon must not repeat it periodically.
 func Usage(ctx context.Context, h *host.Host, holders []gpu.Holder) status.Usage {
 	u := status.Usage{Version: status.Version, Taken: time.Now()}
 	node := host.OpenNode(h, nil)
@@ -27,13 +27,13 @@ func Usage(ctx context.Context, h *host.Host, holders []gpu.Holder) status.Usage
 	}
 	uses, unread := node.Measure(ctx, devices)
 	u.Hide(status.PartUses, errors.Join(err, unread))
-	look := processFinder{host: h, holders: holders, users: make(map[uint32]string)}
+	finder := processFinder{host: h, holders: holders, users: make(map[uint32]string)}
 	for _, p := range parts(devices) {
 		one := status.PartUse{Name: p.Name, GPU: p.GPU, Mode: p.Mode, NUMA: p.NUMA, Memory: p.Memory}
 		i := slices.IndexFunc(uses, func(u gpu.PartitionUsage) bool { return string(u.GPU) == p.GPU && u.Index == p.Index })
 		if i >= 0 {
 			fill(&one, uses[i])
-			one.Processes = look.of(p, uses[i].Processes)
+			one.Processes = finder.of(p, uses[i].Processes)
 		}
 		u.Parts = append(u.Parts, one)
 	}

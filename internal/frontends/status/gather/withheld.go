@@ -12,8 +12,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// DaemonStatus returns the daemon's account. Exclusive partitions are hidden from all processes except
-// their holders and the daemon.
+// DaemonStatus returns the daemon's account. Only the daemon and the holders can read a GPU with
+// exclusive partitions completely.
 type DaemonStatus func(context.Context) (status.Account, error)
 
 // DeviceLister returns the GPUs, as [gpu.Node] does.
@@ -21,8 +21,8 @@ type DeviceLister interface {
 	Devices(ctx context.Context) ([]gpu.Device, error)
 }
 
-// Devices returns the GPUs. It completes GPUs that are hidden from this process from the daemon's
-// account. It returns an error if that fails, since a plan without them would be wrong.
+// Devices returns the GPUs. If this process has no access to a GPU, Devices takes the GPU's data from
+// the daemon's account. It returns an error if that fails, since a plan without the GPU would be wrong.
 func Devices(ctx context.Context, node DeviceLister, daemon DaemonStatus) ([]gpu.Device, error) {
 	devices, unread := node.Devices(ctx)
 	withheld := func(d gpu.Device) bool { return d.AccessDenied }
@@ -43,7 +43,7 @@ func Devices(ctx context.Context, node DeviceLister, daemon DaemonStatus) ([]gpu
 	return devices, unread
 }
 
-// withoutWithheld returns the joined errors that are not about withheld GPUs.
+// withoutWithheld removes the errors about denied access from a joined error.
 func withoutWithheld(err error) error {
 	all, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -52,7 +52,7 @@ func withoutWithheld(err error) error {
 	return errors.Join(slices.DeleteFunc(slices.Clone(all.Unwrap()), func(err error) bool { return errors.Is(err, gpu.ErrAccessDenied) })...)
 }
 
-// complete copies the facts of a device from an account.
+// complete copies the data of a GPU from an account.
 func complete(d *gpu.Device, a status.Account) error {
 	i := slices.IndexFunc(a.GPUs, func(g status.GPU) bool { return g.Address == string(d.Address) })
 	if i < 0 {
@@ -79,8 +79,7 @@ func complete(d *gpu.Device, a status.Account) error {
 	return nil
 }
 
-// completeParts adds the partitions and the XGMI hive of an AMD GPU. Its modes are hidden
-// from no process.
+// completeParts adds the partitions and the XGMI hive of an AMD GPU. Every process can read its modes.
 func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 	if d.Compute == "" {
 		return fmt.Errorf("%s; its modes cannot be read", d.SkipReason)
@@ -103,7 +102,7 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 	return nil
 }
 
-// slots returns the facts that [complete] reads.
+// slots returns the data that [complete] reads.
 func slots(d gpu.Device) *status.Placements {
 	if d.MIG == nil || d.SkipReason != "" {
 		return nil
