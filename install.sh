@@ -245,7 +245,7 @@ dcm is installed. It leaves the GPUs alone until a profile is selected:
 
   dcm gpus                  the GPUs of this host and their modes
   dcm profiles              the profiles to choose from
-  dcm check                 services that use a GPU and are not listed as clients
+  dcm check                 the configuration, and known causes of failure on this host
   dcm selftest --read       test whether dcm reads these GPUs correctly
   dcm plan cpx-nps4         what a profile would change, and which services restart
   dcm use cpx-nps4          select it, now and at every boot
@@ -255,10 +255,13 @@ List the services that use the GPUs in /etc/dcm/dcm.toml; they are stopped and
 started around every change. Or import the Kubernetes configuration:
 
   dcm import config.json >/etc/dcm/dcm.toml.d/10-kubernetes.toml
+
 END
-		return
+	else
+		printf '\ndcm is installed. Its status:\n\n%s\n\n' "$status"
 	fi
-	printf '\ndcm is installed. Its status:\n\n%s\n' "$status"
+	# The counts of the host checks. dcm check prints the findings too.
+	dcm check 2>/dev/null | grep '^Host checks: ' || :
 }
 
 uninstall() {

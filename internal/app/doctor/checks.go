@@ -63,6 +63,12 @@ func hostChecks() []Check {
 			"list kubelet.service under [clients] units, or add a drop-in with After=dcm-apply.service", "", kubeletOrder},
 		{"rival-manager", Error, "enabled units, names of running processes", "another program partitions the GPUs too",
 			"stop it: one program may partition the GPUs of a host", "", rivals},
+		{"hami-mig", Error, "/tmp/migconfig.yaml, names of running processes", "HAMi sets MIG too",
+			"exclude the host from HAMi's device plugin: one program may partition the GPUs of a host", "Project-HAMi/HAMi, docs/dynamic-mig-support.md", hamiMIG},
+		{"unlisted-service", Warning, "open files of processes, [clients]", "a service has a GPU open and is no client",
+			"list it under [clients] units, so that it is restarted around a change", "", unlistedServices},
+		{"leftover-process", Warning, "open files of processes, /proc/PID/cgroup", "a process has a GPU open and belongs to no unit",
+			"end it, or start it in a service", "", leftoverProcesses},
 		{"udev-mode", Warning, "/etc/udev/rules.d", "a udev rule gives every user access to GPU devices",
 			"remove MODE=\"0666\" from the rule, and add users to the group render", "", udevModes},
 	}

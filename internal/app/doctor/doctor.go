@@ -1,7 +1,8 @@
 // Package doctor finds known causes of failure on a host before a change is tried.
 //
 // It reads files below a root directory and changes nothing. It runs no program, calls no
-// vendor's library and does not use D-Bus, so that a directory tree can stand for a host.
+// vendor's library and does not use D-Bus, so that a directory tree can stand for a host. Its
+// caller scans the open files of processes.
 package doctor
 
 import (
@@ -47,10 +48,13 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s [%s]", f.Object, f
 // problem is a finding without what the table has of its check.
 type problem struct{ object, text string }
 
-// Config holds what the checks need of the configuration.
+// Config holds what the checks need of the configuration, and what has a GPU open.
 type Config struct {
 	Clients   []string // unit names
 	Exclusive bool     // a reservation is exclusive
+	Included  bool     // services that have a GPU open become clients
+	Services  []string // units that have a GPU open, are no clients and could be
+	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 }
 
 // Report is the result of all checks.

@@ -124,14 +124,17 @@ func TestRun_Problems(t *testing.T) {
 		"mig-reset":           {host: healthyNVIDIA("0x20b2").without(device + "/reset"), want: address + ": cannot be reset: MIG cannot be switched on A100-80GB"},
 		"nvidia-cdi":          {host: healthyNVIDIA("0x2330").with(tree{"etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.service": ""}), want: "nvidia-cdi-refresh.service: it has written no CDI file: containers get no GPU"},
 
-		"vfio":            {host: gpu(address, "0x10de", "0x2330", "vfio-pci"), want: address + ": H100-80GB is bound to vfio-pci"},
-		"console":         {host: healthyNVIDIA("0x20b2").with(tree{"sys/class/graphics/fb0/device": "-> ../../../" + address}), want: address + ": a console is on it (fb0)"},
-		"display-manager": {host: healthyAMD().with(tree{"etc/systemd/system/display-manager.service": "-> /usr/lib/systemd/system/gdm.service"}), want: "display-manager.service: it is enabled and is no client: its greeter may have a GPU open"},
-		"guard":           {host: healthyNVIDIA("0x2330").with(tree{"proc/sys/kernel/osrelease": "5.4.0\n"}), cfg: Config{Exclusive: true}, want: "kernel: exclusive partitions are not enforced (found 5.4.0, want 5.10)"},
-		"lockdown":        {host: healthyAMD().with(tree{"sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}), want: "amdgpu: the module has no signature, and the kernel is locked down"},
-		"kubelet-order":   {host: healthyAMD().with(tree{"etc/systemd/system/multi-user.target.wants/kubelet.service": ""}), want: "kubelet.service: it does not start after dcm-apply.service: at boot it counts the GPUs before they are partitioned"},
-		"rival-manager":   {host: healthyAMD().with(tree{"proc/4711/comm": "device-config-m\n"}), want: "process 4711: device-config-m partitions the GPUs too"},
-		"udev-mode":       {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
+		"vfio":             {host: gpu(address, "0x10de", "0x2330", "vfio-pci"), want: address + ": H100-80GB is bound to vfio-pci"},
+		"console":          {host: healthyNVIDIA("0x20b2").with(tree{"sys/class/graphics/fb0/device": "-> ../../../" + address}), want: address + ": a console is on it (fb0)"},
+		"display-manager":  {host: healthyAMD().with(tree{"etc/systemd/system/display-manager.service": "-> /usr/lib/systemd/system/gdm.service"}), want: "display-manager.service: it is enabled and is no client: its greeter may have a GPU open"},
+		"guard":            {host: healthyNVIDIA("0x2330").with(tree{"proc/sys/kernel/osrelease": "5.4.0\n"}), cfg: Config{Exclusive: true}, want: "kernel: exclusive partitions are not enforced (found 5.4.0, want 5.10)"},
+		"lockdown":         {host: healthyAMD().with(tree{"sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}), want: "amdgpu: the module has no signature, and the kernel is locked down"},
+		"kubelet-order":    {host: healthyAMD().with(tree{"etc/systemd/system/multi-user.target.wants/kubelet.service": ""}), want: "kubelet.service: it does not start after dcm-apply.service: at boot it counts the GPUs before they are partitioned"},
+		"rival-manager":    {host: healthyAMD().with(tree{"proc/4711/comm": "device-config-m\n"}), want: "process 4711: device-config-m partitions the GPUs too"},
+		"hami-mig":         {host: healthyNVIDIA("0x2330").with(tree{"proc/4711/comm": "vGPUmonitor\n", "tmp/migconfig.yaml": ""}), want: "HAMi: its device plugin sets MIG too (process 4711, /tmp/migconfig.yaml)"},
+		"unlisted-service": {host: healthyAMD(), cfg: Config{Services: []string{"ollama.service"}}, want: "ollama.service: it has a GPU open and is not listed under [clients]: a change would be refused"},
+		"leftover-process": {host: healthyAMD(), cfg: Config{Processes: []string{"process 4711 (python3)"}}, want: "process 4711 (python3): it has a GPU open and belongs to no unit: a change would be refused"},
+		"udev-mode":        {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
 	} {
 		t.Run(id, func(t *testing.T) {
 			found := make(map[string]string)
@@ -170,7 +173,8 @@ func version(line, number string) tree {
 // A client, or a unit that is ordered, is no finding.
 func TestRun_Remedied(t *testing.T) {
 	for name, host := range map[string]tree{
-		"client": {"etc/systemd/system/display-manager.service": "-> x", "etc/systemd/system/multi-user.target.wants/kubelet.service": ""},
+		"client":           {"etc/systemd/system/display-manager.service": "-> x", "etc/systemd/system/multi-user.target.wants/kubelet.service": ""},
+		"HAMi without MIG": {"proc/4711/comm": "vGPUmonitor\n"},
 		"drop-in": {"etc/systemd/system/multi-user.target.wants/kubelet.service": "",
 			"etc/systemd/system/kubelet.service.d/dcm.conf": "[Unit]\nAfter=dcm-apply.service\n"},
 	} {

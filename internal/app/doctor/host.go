@@ -105,6 +105,39 @@ func rivals(f *facts) (out []problem) {
 	return out
 }
 
+// hamiMIG finds HAMi with dynamic MIG. Its plugin has the host's /tmp, and writes the geometry
+// there that it gives to its own nvidia-mig-parted.
+func hamiMIG(f *facts) []problem {
+	if len(f.of(partition.NVIDIA)) == 0 || !f.exists("tmp/migconfig.yaml") {
+		return nil
+	}
+	pids, _ := sysfs.Numbers(f.path("proc")) // without the directory there are none
+	for _, pid := range pids {
+		if f.text("proc", strconv.Itoa(pid), "comm") == "vGPUmonitor" {
+			return []problem{{"HAMi", fmt.Sprintf("its device plugin sets MIG too (process %d, /tmp/migconfig.yaml)", pid)}}
+		}
+	}
+	return nil
+}
+
+func unlistedServices(f *facts) (out []problem) {
+	then := "a change would be refused"
+	if f.cfg.Included {
+		then = "it would become a client until the next boot"
+	}
+	for _, unit := range f.cfg.Services {
+		out = append(out, problem{unit, "it has a GPU open and is not listed under [clients]: " + then})
+	}
+	return out
+}
+
+func leftoverProcesses(f *facts) (out []problem) {
+	for _, process := range f.cfg.Processes {
+		out = append(out, problem{process, "it has a GPU open and belongs to no unit: a change would be refused"})
+	}
+	return out
+}
+
 func udevModes(f *facts) (out []problem) {
 	files, _ := filepath.Glob(f.path("etc/udev/rules.d", "*.rules")) // the pattern is valid
 	for _, file := range files {

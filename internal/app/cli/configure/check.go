@@ -10,7 +10,6 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/nodemodel"
-	"dcm/internal/app/cli/query"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -44,11 +43,11 @@ the GPUs, or a host check found an error.`,
 		case err != nil:
 			return err
 		case *asJSON:
-			return answerHost(h, con, cfg)
+			return answerHost(c.Context(), h, con, cfg)
 		case *kind != "" || len(given) > 0:
 			return check(c.Context(), h, con, cfg, *kind)
 		}
-		return errors.Join(check(c.Context(), h, con, cfg, ""), checkHost(h, con, cfg))
+		return errors.Join(check(c.Context(), h, con, cfg, ""), checkHost(c.Context(), h, con, cfg))
 	}
 	return cmd
 }
@@ -72,7 +71,6 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	fmt.Fprintf(con.Out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
-		query.CheckUsers(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
 		checkNodes(h, con)
 	}

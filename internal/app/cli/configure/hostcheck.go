@@ -1,10 +1,12 @@
 package configure
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/query"
 	"dcm/internal/app/doctor"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -12,8 +14,8 @@ import (
 )
 
 // checkHost prints the findings of the host checks, and their counts last.
-func checkHost(h *host.Host, con *console.Console, cfg *config.Config) error {
-	r := inspect(h, cfg)
+func checkHost(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) error {
+	r := inspect(ctx, h, con, cfg)
 	for _, f := range r.Findings {
 		text := runstate.WithHint(f.String(), f.Hint)
 		if f.Level == doctor.Error {
@@ -27,19 +29,30 @@ func checkHost(h *host.Host, con *console.Console, cfg *config.Config) error {
 }
 
 // answerHost prints the result of the host checks as JSON.
-func answerHost(h *host.Host, con *console.Console, cfg *config.Config) error {
-	r := inspect(h, cfg)
+func answerHost(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) error {
+	r := inspect(ctx, h, con, cfg)
 	if err := con.Answer(r); err != nil {
 		return err
 	}
 	return hostError(r)
 }
 
-func inspect(h *host.Host, cfg *config.Config) doctor.Report {
+func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) doctor.Report {
 	exclusive := func(r config.Reservation) bool { return r.Exclusive }
+	services, processes, err := query.Unrestarted(ctx, h, cfg)
+	if err != nil {
+		con.Warn(err.Error())
+	}
+	names := make([]string, len(processes))
+	for i, p := range processes {
+		names[i] = fmt.Sprintf("process %d (%s)", p.PID, p.Command)
+	}
 	return doctor.Run(h.Path(), doctor.Config{
 		Clients:   host.Clients(h, cfg),
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),
+		Included:  cfg.Discover == config.Include,
+		Services:  services,
+		Processes: names,
 	})
 }
 

@@ -79,24 +79,22 @@ func holderUnits(h *host.Host, con *console.Console, list []runstate.Holder, asJ
 	return nil
 }
 
-// CheckUsers warns of services that have a GPU open and are no clients. Only root sees the
-// open files of all users.
-func CheckUsers(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config) {
-	if !h.Here() || os.Geteuid() != 0 || cfg.Discover == config.NoDiscovery {
-		return
+// Unrestarted returns what has a GPU open and is not restarted around a change: services that
+// could be clients, and processes without a unit. Only root sees the open files of all users;
+// for others, and for an installation in a directory, there are none. It returns what it found
+// also with an error.
+func Unrestarted(ctx context.Context, h *host.Host, cfg *config.Config) (services []string, processes []runstate.Holder, err error) {
+	if !h.Here() || os.Geteuid() != 0 {
+		return nil, nil, nil
 	}
 	found, err := host.Holders(ctx, h)
-	if err != nil {
-		con.Warn(err.Error())
-		return
-	}
-	then := "a change would be refused"
-	if cfg.Discover == config.Include {
-		then = "it would become a client until the next boot"
-	}
 	for _, u := range byUnit(h, cfg, found) {
-		if u.Client == possible {
-			con.Warn(fmt.Sprintf("%s has a GPU open and is not listed under [clients]: %s", u.Unit, then))
+		switch {
+		case u.Unit == "":
+			processes = u.Processes
+		case u.Client == possible && cfg.Discover != config.NoDiscovery:
+			services = append(services, u.Unit)
 		}
 	}
+	return services, processes, err
 }
