@@ -13,7 +13,7 @@ var limits = Limits{
 	Rates: map[Kind]Rate{Query: {16, time.Second / 2}, Lease: {128, time.Second / 10}},
 }
 
-func TestEnter_LimitsCallsOfOneUserAndOfAll(t *testing.T) {
+func TestEnter_LimitsConcurrentCalls(t *testing.T) {
 	l := New(limits)
 	enter := func(uid uint32) (func(), error) { return l.Enter(t.Context(), uid, Status) }
 	var leaves []func()
@@ -26,29 +26,29 @@ func TestEnter_LimitsCallsOfOneUserAndOfAll(t *testing.T) {
 	}
 	var limit *LimitError
 	if _, err := enter(1000); !errors.As(err, &limit) {
-		t.Errorf("one call too many: %v", err)
+		t.Errorf("one call above the limit: got %v, want a LimitError", err)
 	}
 	for _, uid := range []uint32{1001, 0} {
 		leave, err := enter(uid)
 		if err != nil {
-			t.Fatalf("user %d is kept out by another: %v", uid, err)
+			t.Fatalf("user %d cannot call because of the calls of another user: %v", uid, err)
 		}
 		leave()
 	}
 	leaves[0]()
 	if _, err := enter(1000); err != nil {
-		t.Errorf("after one has ended: %v", err)
+		t.Errorf("after the end of one call: %v", err)
 	}
 	for uid := uint32(2000); ; uid++ {
 		if _, err := enter(uid); err != nil {
 			break
 		}
 		if uid > 2000+uint32(limits.AllCalls) {
-			t.Fatal("any number of users is admitted")
+			t.Fatal("the number of users is not limited")
 		}
 	}
 	if _, err := enter(0); err != nil {
-		t.Errorf("root is kept out: %v", err)
+		t.Errorf("root: %v", err)
 	}
 }
 
@@ -62,11 +62,11 @@ func TestEnter_LimitsRootUnlessExempt(t *testing.T) {
 		}
 	}
 	if _, err := l.Enter(t.Context(), 0, Status); err == nil {
-		t.Error("root has no limit")
+		t.Error("root has no limit, want one")
 	}
 }
 
-func TestEnter_SpacesOutEachKindOfEachUser(t *testing.T) {
+func TestEnter_LimitsRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(limits)
 		enter := func(uid uint32, kind Kind) {
@@ -89,61 +89,61 @@ func TestEnter_SpacesOutEachKindOfEachUser(t *testing.T) {
 			enter(0, Query)
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("bursts, other kinds and root took %s", took)
+			t.Errorf("bursts, other kinds and root: took %s, want no delay", took)
 		}
 		enter(1000, Query)
 		if took := time.Since(began); took != time.Second/2 {
-			t.Errorf("one beyond the burst waits %s", took)
+			t.Errorf("delay of the first call after the burst: %s", took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second/4)
 		defer cancel()
-		if _, err := l.Enter(ctx, 1001, Query); err != nil { // half a second has passed
+		if _, err := l.Enter(ctx, 1001, Query); err != nil { // after half a second the rate permits it
 			t.Error(err)
 		}
 		if _, err := l.Enter(ctx, 1001, Query); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with a deadline before its time: %v", err)
+			t.Errorf("with a deadline before the call is permitted: %v", err)
 		}
 		<-time.After(time.Minute)
 		for uid := range uint32(2 * remembered) {
 			enter(1_000_000+uid, Query)
 		}
 		if len(l.users) > 3*remembered {
-			t.Errorf("%d users are remembered", len(l.users))
+			t.Errorf("number of remembered users: %d", len(l.users))
 		}
-		if l.calls != 1 { // that of 1001, which was never left
-			t.Errorf("%d calls are under way", l.calls)
+		if l.calls != 1 { // the call of 1001, which has not ended
+			t.Errorf("running calls: got %d, want 1", l.calls)
 		}
 	})
 }
 
-func TestWait_LimitsWaitersOfOneUserAndOfAll(t *testing.T) {
+func TestWait_LimitsWaiters(t *testing.T) {
 	l := New(limits)
 	var ends []func()
 	for _, uid := range []uint32{1000, 1001, 1002} {
 		for i := range limits.Waiters + 1 {
 			leave, err := l.Wait(uid)
 			if full := i == limits.Waiters || uid == 1002; (err != nil) != full {
-				t.Fatalf("user %d with %d waiters: %v", uid, i, err)
+				t.Fatalf("user %d with %d waiting calls: %v", uid, i, err)
 			} else if !full {
 				ends = append(ends, leave)
 			}
 		}
 	}
 	if _, err := l.Enter(t.Context(), 1000, Status); err != nil {
-		t.Errorf("a user whose calls wait cannot make others: %v", err)
+		t.Errorf("another call of a user with waiting calls: %v", err)
 	}
 	if _, err := l.Wait(0); err != nil {
-		t.Errorf("root is kept out: %v", err)
+		t.Errorf("root: %v", err)
 	}
 	for _, end := range ends {
 		end()
 	}
 	if l.waiters != 0 {
-		t.Errorf("%d waiters are left", l.waiters)
+		t.Errorf("waiting calls: got %d, want 0", l.waiters)
 	}
 }
 
-func TestJoin_AdmitsAllWaitersOfARestartImmediately(t *testing.T) {
+func TestJoin_NoDelayAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(limits)
 		began := time.Now()
@@ -153,12 +153,12 @@ func TestJoin_AdmitsAllWaitersOfARestartImmediately(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %s", took)
+			t.Errorf("delay: got %s, want none", took)
 		}
 	})
 }
 
-func TestRejected_LogsOncePerMinuteAndUser(t *testing.T) {
+func TestRejected_OncePerMinuteAndUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(limits)
 		logged := 0
@@ -170,11 +170,11 @@ func TestRejected_LogsOncePerMinuteAndUser(t *testing.T) {
 			}
 		}
 		if logged != 2 {
-			t.Errorf("%d of 200 rejections of two users were logged", logged)
+			t.Errorf("logged rejections: got %d of 200 of two users", logged)
 		}
 		<-time.After(LogInterval)
 		if suppressed, log := l.Rejected(1000); !log || suppressed != 99 {
-			t.Errorf("a minute later logged %t, %d suppressed", log, suppressed)
+			t.Errorf("after a minute: logged %t, suppressed %d", log, suppressed)
 		}
 		for uid := range uint32(4 * remembered) {
 			l.Rejected(uid)
@@ -183,7 +183,7 @@ func TestRejected_LogsOncePerMinuteAndUser(t *testing.T) {
 			}
 		}
 		if len(l.rejected) > 3*remembered {
-			t.Errorf("%d users are remembered", len(l.rejected))
+			t.Errorf("number of remembered users: %d", len(l.rejected))
 		}
 	})
 }

@@ -17,18 +17,18 @@ const Name = "org.deviceconfig.Agent1"
 //go:embed org.deviceconfig.Agent1.varlink
 var description string
 
-// Host carries out the calls. An error that is not one of this package's types becomes a
+// Host carries out the calls. An error of another type than this package's is sent as a
 // [*FailedError].
 type Host interface {
 	// Account gathers and returns the current status in JSON.
 	Account(ctx context.Context) (json.RawMessage, error)
-	// Follow sends the current account, and each that differs from the one before, until
-	// ctx ends.
+	// Follow sends the current account, and then each changed one, until ctx ends.
 	Follow(ctx context.Context, send func(json.RawMessage) error) error
-	// PlanFor returns what UseFor would do with the text and the profile.
+	// PlanFor returns what UseFor would do. text is a configuration file, and profile the name of
+	// a profile in it.
 	PlanFor(ctx context.Context, text, profile string) (Plan, error)
-	// UseFor atomically installs the text and selects the profile. It returns when the
-	// profile is on the GPUs.
+	// UseFor installs the configuration and selects the profile, both or neither. It returns when
+	// the profile is on the GPUs.
 	UseFor(ctx context.Context, from varlink.Peer, text, profile string) (Outcome, error)
 }
 
@@ -37,7 +37,7 @@ type Plan struct {
 	Steps    []string `json:"steps"`    // empty if the GPUs match the profile
 	Restarts []string `json:"restarts"` // units
 	Holders  []string `json:"holders"`  // processes that block the change now
-	Reload   bool     `json:"reload"`   // of a driver; no GPU of the node can be used during it
+	Reload   bool     `json:"reload"`   // a driver is reloaded; meanwhile no GPU of the node can be used
 	Warnings []string `json:"warnings"`
 }
 
@@ -47,7 +47,7 @@ type Outcome struct {
 	Summary string `json:"summary"`
 }
 
-// Interface returns the interface for a server. The limiter admits its calls.
+// Interface returns the interface for a server. The limiter limits its calls.
 func Interface(h Host, l *admission.Limiter) varlink.Interface {
 	return varlink.Interface{Name: Name, Description: description, Methods: map[string]varlink.Method{
 		"Account": admitted(l, admission.Status, account(h)),
@@ -56,8 +56,8 @@ func Interface(h Host, l *admission.Limiter) varlink.Interface {
 	}}
 }
 
-// admitted wraps a method: the limiter admits the calls of the connected user before any work
-// is done.
+// admitted wraps a method: it applies the limits to the connected user before the method does any
+// work.
 func admitted(l *admission.Limiter, kind admission.Kind, run varlink.Method) varlink.Method {
 	return func(ctx context.Context, from varlink.Peer, p varlink.Parameters, send func(any) error) (any, error) {
 		leave, err := l.Enter(ctx, from.UID, kind)

@@ -20,7 +20,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// fake is a host with configured answers.
+// fake is a host that returns configured answers.
 type fake struct {
 	err  error
 	asks []string
@@ -30,9 +30,9 @@ func (f *fake) Account(context.Context) (json.RawMessage, error) {
 	return json.RawMessage(`{"version":1}`), f.err
 }
 
-func (f *fake) Follow(_ context.Context, tell func(json.RawMessage) error) error {
+func (f *fake) Follow(_ context.Context, send func(json.RawMessage) error) error {
 	for _, a := range []string{`{"version":1}`, `{"version":1,"more":2}`} {
-		if err := tell(json.RawMessage(a)); err != nil {
+		if err := send(json.RawMessage(a)); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func client(t *testing.T, h Host) *varlinktest.Client {
 	return limited(t, h, admission.New(admission.Limits{Calls: 100, AllCalls: 100}))
 }
 
-func TestCalls_AreAdmittedBeforeAnyWork(t *testing.T) {
+func TestMethods_Admission(t *testing.T) {
 	h := &fake{}
 	l := admission.New(admission.Limits{Calls: 1, AllCalls: 1})
 	c := limited(t, h, l)
@@ -75,11 +75,11 @@ func TestCalls_AreAdmittedBeforeAnyWork(t *testing.T) {
 		}
 	}
 	if len(h.asks) > 0 {
-		t.Errorf("the host was called: %q", h.asks)
+		t.Errorf("calls of the host: got %q, want none", h.asks)
 	}
 	leave()
 	if err := c.Call(t.Context(), Name+".PlanFor", map[string]string{"text": "", "profile": "x"}, new(json.RawMessage)); err != nil {
-		t.Errorf("after the other call: %v", err)
+		t.Errorf("after the end of the other call: %v", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func limited(t *testing.T, h Host, l *admission.Limiter) *varlinktest.Client {
 	return c
 }
 
-func TestCallsReachTheHost(t *testing.T) {
+func TestMethods_CallHost(t *testing.T) {
 	h := new(fake)
 	c := client(t, h)
 	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
@@ -129,7 +129,7 @@ func TestCallsReachTheHost(t *testing.T) {
 		}
 	}
 	if want := []string{"plan", "x = 1", "p", "use", "x = 1", "p"}; !slices.Equal(h.asks, want) {
-		t.Errorf("asked %q, want %q", h.asks, want)
+		t.Errorf("calls of the host: got %q, want %q", h.asks, want)
 	}
 	var all []string
 	if err := c.Follow(ctx, Name+".Account", nil, func(p json.RawMessage) error { all = append(all, string(p)); return nil }); err != nil {
@@ -140,7 +140,7 @@ func TestCallsReachTheHost(t *testing.T) {
 	}
 }
 
-func TestErrorsAreTold(t *testing.T) {
+func TestMethods_Errors(t *testing.T) {
 	for want, err := range map[string]error{
 		`InvalidConfiguration {"message":"x:1: y"}`:                         &ConfigurationError{errors.New("x:1: y")},
 		`NoSuchProfile {"accepted":[],"message":"not there","profile":"p"}`: &ProfileError{Profile: "p", Err: errors.New("not there")},
@@ -158,15 +158,15 @@ func TestErrorsAreTold(t *testing.T) {
 	}
 }
 
-// What is described is there, and what is there is described.
-func TestTheDescription(t *testing.T) {
+// The description names exactly the methods that exist.
+func TestDescription(t *testing.T) {
 	for name := range Interface(nil, nil).Methods {
 		if !strings.Contains(description, "\nmethod "+name+"(") {
-			t.Errorf("%s is not described", name)
+			t.Errorf("the description lacks %s", name)
 		}
 	}
 	if got, want := strings.Count(description, "\nmethod "), len(Interface(nil, nil).Methods); got != want {
-		t.Errorf("%d methods are described, and %d are there", got, want)
+		t.Errorf("methods: %d are described, %d exist", got, want)
 	}
 	if _, err := exec.LookPath("varlinkctl"); err != nil {
 		t.Skip("varlinkctl is not installed")

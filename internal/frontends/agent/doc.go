@@ -1,4 +1,4 @@
-// Package agent defines the interface org.deviceconfig.Agent1 in varlink: programs of root on
-// this host read the account, and put a profile from a configuration that they bring on the
-// GPUs. A [Host] carries out the calls.
+// Package agent defines the varlink interface org.deviceconfig.Agent1. With it, a program that runs
+// as root on this host can read the account, and can apply a profile of a configuration that it sends
+// with the call. A [Host] carries out the calls.
 package agent

@@ -6,14 +6,14 @@ import (
 	"dcm/internal/frontends/varlink"
 )
 
-// ConfigurationError is returned if the text, or a configuration of this host, cannot be used.
+// ConfigurationError is returned if the configuration in the call, or that of the host, has errors.
 type ConfigurationError struct{ Err error }
 
 func (e *ConfigurationError) Error() string { return e.Err.Error() }
 func (e *ConfigurationError) Unwrap() error { return e.Err }
 
-// ProfileError is returned if the profile is not in the text, or if these GPUs do not support
-// it.
+// ProfileError is returned if the configuration in the call does not define the profile, or if the
+// GPUs do not support it.
 type ProfileError struct {
 	Profile  string
 	Accepted []string
@@ -23,8 +23,8 @@ type ProfileError struct {
 func (e *ProfileError) Error() string { return e.Err.Error() }
 func (e *ProfileError) Unwrap() error { return e.Err }
 
-// AllowanceError is returned for a key that an agent may not set, or that the administrator
-// has set differently.
+// AllowanceError is returned if the configuration in the call sets a key that an agent may not set, or
+// that the administrator has set to another value.
 type AllowanceError struct {
 	Key string
 	Err error

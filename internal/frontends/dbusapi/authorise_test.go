@@ -11,35 +11,35 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-func TestWhoMayDoWhat(t *testing.T) {
+func TestAuthorise(t *testing.T) {
 	everything := []string{actionApply, actionUse, actionReload}
 	onlyApply := []string{actionApply}
 	none := map[string]dbus.Variant{}
 	tests := []struct {
 		name   string
 		uid    uint32
-		polkit []string // the actions that it allows; nil: there is none
+		polkit []string // the actions that polkit allows; nil: there is no polkit
 		method string
 		args   []any
-		called string // of polkit
+		called string // the action that polkit was called for
 		did    string
 		err    string
 	}{
 		{"root applies without polkit", 0, nil, "Apply", nil, "", "apply", ""},
-		{"root is never asked about", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
+		{"root applies without a call of polkit", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
 		{"a user without polkit", 1000, nil, "Apply", nil, "", "", errorDenied},
-		{"whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
+		{"a user whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
 		{"an invalid profile name", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
-		{"polkit allows something else", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
+		{"polkit allows another action", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
 		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0", ""},
 		{"a user has no lease without polkit", 1000, nil, "Acquire", []any{none}, "", "", errorDenied},
-		{"whom polkit lets has a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0", ""},
-		{"everybody may ask what a lease would be", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0", ""},
-		{"an option that is not known", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
+		{"polkit allows a lease", 1000, []string{actionLease}, "Acquire", []any{none}, "lease", "acquire:1:0", ""},
+		{"any user may make a dry run", 1000, nil, "Acquire", []any{map[string]dbus.Variant{"dry-run": dbus.MakeVariant(true)}}, "", "acquire:1:0", ""},
+		{"an unknown option", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
 		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
 		{"a user removes a request", 1000, nil, "Dequeue", []any{uint32(4711)}, "", "dequeue:4711:1000", ""},
-		{"a user releases", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
-		{"everybody may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
+		{"a user releases a lease", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
+		{"any user may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,16 +61,16 @@ func TestWhoMayDoWhat(t *testing.T) {
 				t.Errorf("%s: %v, want %q", tt.method, err, tt.err)
 			}
 			if got := d.did(); got != tt.did {
-				t.Errorf("the daemon was asked %q, want %q", got, tt.did)
+				t.Errorf("calls of the daemon: got %q, want %q", got, tt.did)
 			}
 			if got := a.signals(); got != tt.called {
-				t.Errorf("polkit was asked %q, want %q", got, tt.called)
+				t.Errorf("calls of polkit: got %q, want %q", got, tt.called)
 			}
 		})
 	}
 }
 
-func TestACallerWhoCanBeAskedIsAsked(t *testing.T) {
+func TestAuthorise_Interactive(t *testing.T) {
 	b := startBus(t)
 	a := &authority{}
 	b.polkit(a)
@@ -82,14 +82,14 @@ func TestACallerWhoCanBeAskedIsAsked(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := c.Use(t.Context(), "cpx"); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "no polkit agent") {
-		t.Errorf("refused, and Use returned %v", err)
+		t.Errorf("Use: got %v, want ErrDenied", err)
 	}
 	if got := a.signals(); got != "use!:cpx" {
-		t.Errorf("polkit was asked %q, want it to ask the user", got)
+		t.Errorf("call of polkit: got %q, want it interactive", got)
 	}
 }
 
-func TestTheReasonReachesTheCaller(t *testing.T) {
+func TestClient_ErrorText(t *testing.T) {
 	b := startBus(t)
 	d := &desk{err: errors.New("GPUs are in use")}
 	b.serve(d, 0)
@@ -100,20 +100,20 @@ func TestTheReasonReachesTheCaller(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := c.Apply(t.Context()); err == nil || err.Error() != "GPUs are in use" {
-		t.Errorf("Apply returned %v, want the daemon's reason", err)
+		t.Errorf("Apply: got %v, want the daemon's reason", err)
 	}
 	d.answer("", &ConfigError{errors.New("dcm.toml:3: bad")})
 	var config *ConfigError
 	if _, err := c.Use(t.Context(), "cpx"); !errors.As(err, &config) || err.Error() != "dcm.toml:3: bad" {
-		t.Errorf("Use returned %v, want the configuration's problem", err)
+		t.Errorf("Use: got %v, want the error of the configuration", err)
 	}
 	d.answer("in-sync", nil)
 	if state, err := c.Use(t.Context(), "cpx"); state != "in-sync" || err != nil {
-		t.Errorf("Use returned %q, %v", state, err)
+		t.Errorf("Use: got %q, %v", state, err)
 	}
 }
 
-func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
+func TestClient_NoAnswer(t *testing.T) {
 	b := startBus(t)
 	c, err := Dial(t.Context(), b.address)
 	if err != nil {
@@ -126,7 +126,7 @@ func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
 	b.serve(&desk{}, 1000)
 	b.owned()
 	if _, err := c.Apply(t.Context()); !errors.Is(err, ErrDenied) {
-		t.Errorf("without leave: %v", err)
+		t.Errorf("without permission: %v", err)
 	}
 	b.stop()
 	if _, err := Dial(t.Context(), b.address); !errors.Is(err, ErrAbsent) {
@@ -134,8 +134,8 @@ func TestAClientTellsWhyNobodyAnswers(t *testing.T) {
 	}
 }
 
-// Any user can have a call rejected as often as it likes.
-func TestRejections_AreLoggedOncePerMinuteAndUser(t *testing.T) {
+// Any user can cause rejections in any number.
+func TestRejections_LoggedOncePerMinute(t *testing.T) {
 	b := startBus(t)
 	var journal syncBuffer
 	d := &desk{}
@@ -148,23 +148,23 @@ func TestRejections_AreLoggedOncePerMinuteAndUser(t *testing.T) {
 	for range 5 {
 		for method, arg := range map[string]any{"Release": strings.Repeat("x", 1000), "Use": "cpx", "Acquire": map[string]dbus.Variant{}} {
 			if err := object.Call(Interface+"."+method, 0, arg).Err; err == nil {
-				t.Errorf("%s is not refused", method)
+				t.Errorf("%s was not rejected", method)
 			}
 		}
 	}
 	if got := journal.String(); strings.Count(got, "uid=1000") != 1 || !strings.Contains(got, "request rejected") {
-		t.Errorf("15 rejections of one user are logged as\n%s", got)
+		t.Errorf("log of 15 rejections of one user:\n%s", got)
 	}
 	d.answer("", nil)
 	if err := object.Call(Interface+".Release", 0, "a.scope").Err; err != nil {
 		t.Fatal(err)
 	}
 	if got := journal.String(); !strings.Contains(got, "lease released") || !strings.Contains(got, "a.scope") {
-		t.Errorf("what was done is logged as\n%s", got)
+		t.Errorf("log of permitted calls:\n%s", got)
 	}
 }
 
-// syncBuffer is what several goroutines write to.
+// syncBuffer is a buffer for several goroutines.
 type syncBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

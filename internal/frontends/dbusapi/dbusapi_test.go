@@ -21,11 +21,10 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// eventTimeout is what any one wait may take; it is only used up by a test that fails.
+// eventTimeout limits each wait. Only a failing test reaches it.
 const eventTimeout = 20 * time.Second
 
-// broker is a message bus of the test's own, at an address that stays when it is
-// started again.
+// broker is a message bus for one test. A restart keeps its address.
 type broker struct {
 	*testing.T
 	dir, address string
@@ -37,7 +36,7 @@ func startBus(t *testing.T) *broker {
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {
 		t.Skip("needs dbus-daemon, which is not installed")
 	}
-	// Not t.TempDir: the test's name in it would have to be escaped in an address.
+	// Not t.TempDir: the name of the test would have to be escaped in an address.
 	dir, err := os.MkdirTemp("", "bus")
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +78,7 @@ func (b *broker) stop() {
 	}
 }
 
-// connect returns a connection of some program's.
+// connect returns a connection to the bus.
 func (b *broker) connect() *dbus.Conn {
 	b.Helper()
 	conn, err := dbus.Connect(b.address)
@@ -90,7 +89,7 @@ func (b *broker) connect() *dbus.Conn {
 	return conn
 }
 
-// owned waits until dcm's name has an owner.
+// owned waits until the daemon's name has an owner.
 func (b *broker) owned() {
 	b.Helper()
 	conn := b.connect()
@@ -111,18 +110,18 @@ func (b *broker) owned() {
 		select {
 		case <-changes:
 		case <-deadline:
-			b.Fatal("the name has no owner")
+			b.Fatal("the bus name has no owner")
 		}
 	}
 }
 
-// desk is a Control that notes what it is asked.
+// desk is a [Control] that records its calls.
 type desk struct {
 	mu     sync.Mutex
 	called []string
 	state  string
 	err    error
-	wait   chan struct{} // a call of Plan waits for it to be closed; one of Acquire sends when it begins, and when its caller has gone
+	wait   chan struct{} // Plan waits until it is closed. Acquire sends to it at its begin, and when its caller has disconnected
 }
 
 func (d *desk) note(what string) (string, error) {
@@ -132,7 +131,7 @@ func (d *desk) note(what string) (string, error) {
 	return d.state, d.err
 }
 
-// answer is what it says from now on.
+// answer sets the answers of later calls.
 func (d *desk) answer(state string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,7 +156,7 @@ func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"
 
 func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, desksGroup) }
 
-// desksGroup is the one whose members may have leases.
+// desksGroup is the group whose members may have leases.
 const desksGroup = 77
 
 func (d *desk) Acquire(ctx context.Context, who Caller, w Request) (Lease, error) {
@@ -205,13 +204,13 @@ func (d *desk) Plan(ctx context.Context, _ Caller, profile string) (Plan, error)
 	}}, err
 }
 
-// serve is run of a service to whom every caller is that user.
+// serve runs a service for which every caller is the user uid.
 func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 	b.Helper()
 	return b.serveAs(d, func(string) uint32 { return uid })
 }
 
-// serveAs is serve where the names of connections stand for users.
+// serveAs is serve with a function that returns the user of a connection.
 func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
 	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))

@@ -19,7 +19,7 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-func TestUsersTakeTurns(t *testing.T) {
+func TestFairQueue_Turns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newFairQueue()
 		var order []uint32
@@ -40,53 +40,53 @@ func TestUsersTakeTurns(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := turns.take(gone, 2); !errors.Is(err, context.Canceled) {
-			t.Errorf("who does not wait any longer: %v", err)
+			t.Errorf("a call whose context has ended: %v", err)
 		}
 		for range 7 {
 			wait <- struct{}{}
 			synctest.Wait()
 		}
-		// The first and root's were at it together.
+		// Root's call ran concurrently with the first one.
 		if diff := cmp.Diff([]uint32{1, 0, 2, 3, 1, 2, 1}, order); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
 		if len(turns.users) > 0 {
-			t.Errorf("%d are remembered", len(turns.users))
+			t.Errorf("number of remembered users: %d, want 0", len(turns.users))
 		}
 	})
 }
 
-func TestTheBusIsAskedOnceWhoACallerIs(t *testing.T) {
+func TestCredentials_Cached(t *testing.T) {
 	b := startBus(t)
 	own, other := b.connect(), b.connect()
 	var c credentialsCache
 	first, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
 	if err != nil || first.uid != uint32(os.Getuid()) || first.owner != first.uid || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
-		t.Errorf("it is %+v, %v", first, err)
+		t.Errorf("credentials: got %+v, %v", first, err)
 	}
 	if first.process == nil || first.process.PID != os.Getpid() || !first.process.Alive() {
-		t.Errorf("its process is %+v", first.process)
+		t.Errorf("process: got %+v", first.process)
 	}
 	b.stop()
 	again, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
 	first.process = nil
 	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
-		t.Errorf("later it is, %v, (-want +got):\n%s", err, diff)
+		t.Errorf("second call: %v, (-want +got):\n%s", err, diff)
 	}
 }
 
-// A bus that was started again gives the same names to others.
-func TestCallers_OfAnotherConnectionAreAskedAbout(t *testing.T) {
+// A restarted bus uses the same unique names for other connections.
+func TestCredentials_OtherBus(t *testing.T) {
 	b := startBus(t)
 	own, second, other := b.connect(), b.connect(), b.connect()
 	c := credentialsCache{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
 	if who, err := c.of(t.Context(), dbusconn.Plain(second), other.Names()[0]); err != nil || who.pid != os.Getpid() {
-		t.Errorf("it is %+v, %v", who, err)
+		t.Errorf("credentials: got %+v, %v", who, err)
 	}
 }
 
-// Two users on one bus: the first plans without end.
-func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
+// Two users on one bus: the first one plans in an endless loop.
+func TestFlood_OneUser(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	flood, other := b.connect(), b.connect()
@@ -100,16 +100,16 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 	var remote dbus.Error
 	for range 3 * maxUserCalls {
 		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
-			t.Fatalf("one too many: %v", err)
+			t.Fatalf("one call above the limit: %v", err)
 		}
 	}
 	asked := other.Object(Name, Path).Go(Interface+".Plan", 0, make(chan *dbus.Call, 1), "other")
 	if err := b.connect().Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
-		t.Errorf("root is kept out by the others: %v", err)
+		t.Errorf("root's call: %v", err)
 	}
 	close(d.wait)
 	if err := (<-asked.Done).Err; err != nil {
-		t.Errorf("another user is kept out by the first: %v", err)
+		t.Errorf("call of another user: %v", err)
 	}
 	for range maxUserCalls {
 		if err := (<-ended).Err; err != nil {
@@ -118,8 +118,8 @@ func TestAFloodByOneUserLeavesOthersServed(t *testing.T) {
 	}
 }
 
-// Another try may be let in.
-func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
+// A rejected caller can retry.
+func TestClient_ErrCrowded(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	flood := b.connect()
@@ -129,14 +129,14 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 	for range maxUserCalls + 1 {
 		flood.Object(Name, Path).Go(Interface+".Plan", 0, ended, "flood")
 	}
-	<-ended // the one too many
+	<-ended // the call above the limit
 	c, err := Dial(t.Context(), b.address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	if _, err := c.Acquire(t.Context(), Request{}); !errors.Is(err, ErrCrowded) || !strings.Contains(err.Error(), "too many of your calls") {
-		t.Errorf("one call too many: got %v", err)
+		t.Errorf("one call above the limit: got %v", err)
 	}
 	close(d.wait)
 	for range maxUserCalls {
@@ -144,9 +144,9 @@ func TestAClientKnowsThatItWasOneTooMany(t *testing.T) {
 	}
 }
 
-// As many users as fill all the places, each with as many calls as one may have: root is
-// served immediately, and all others when the first of them leaves.
-func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
+// As many users as the limits permit make as many calls as one user may make. Root is served
+// immediately, and all others after the first call ends.
+func TestFlood_ManyUsers(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	users := make(map[string]uint32)
@@ -166,18 +166,18 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 		}
 	}
 	var remote dbus.Error
-	for range floods { // one too many of each: the others are inside
+	for range floods { // each user makes one call above the limit; the others are running
 		if err := (<-ended).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
-			t.Fatalf("one too many: %v", err)
+			t.Fatalf("one call above the limit: %v", err)
 		}
 	}
 	if err := other.Object(Name, Path).Call(Interface+".Plan", 0, "other").Err; !errors.As(err, &remote) || remote.Name != errorLimit {
-		t.Errorf("one too many of all: %v", err)
+		t.Errorf("one call above the limit of all users: %v", err)
 	}
 	root := b.connect()
 	for range 2 * maxUserCalls {
 		if err := root.Object(Name, Path).Call(Interface+".Apply", 0).Err; err != nil {
-			t.Fatalf("root is kept out by the others: %v", err)
+			t.Fatalf("root's call: %v", err)
 		}
 	}
 	close(d.wait)
@@ -191,7 +191,7 @@ func TestAFloodByManyUsersLeavesRootServed(t *testing.T) {
 	}
 }
 
-func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
+func TestMethods_Admission(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -213,31 +213,31 @@ func TestEveryMethod_IsAdmittedBeforeAnyWork(t *testing.T) {
 		}
 	}
 	if did := d.did(); did != "" {
-		t.Errorf("without admission was done %q", did)
+		t.Errorf("calls of the daemon without admission: %q", did)
 	}
 }
 
-func TestAcquire_HasTheBudgetOfItsKind(t *testing.T) {
+func TestAcquire_Kind(t *testing.T) {
 	for flag, want := range map[string]admission.Kind{"wait": admission.Lease, "dry-run": admission.Query} {
 		c := call{body: []any{map[string]dbus.Variant{flag: dbus.MakeVariant(true)}}}
 		if got := c.acquireKind(); got != want {
-			t.Errorf("with %s it is a %s, want %s", flag, got, want)
+			t.Errorf("kind with %s: got %s, want %s", flag, got, want)
 		}
 	}
 }
 
-// The process that has made a connection may have ended, and handed it on: then nothing is
-// known of whose process makes the call.
-func TestCallers_WhoseProcessHasEndedShareABudget(t *testing.T) {
+// The process that made a connection may have ended after it passed the connection to another
+// process. Then the owner of the caller is not known.
+func TestCredentials_EndedProcess(t *testing.T) {
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)
 	}
 	who := identified(credentials{uid: 1000, pid: ended.Process.Pid}, nil)
 	if who.owner != caller.Unidentified || who.process != nil {
-		t.Errorf("it is %+v", who)
+		t.Errorf("credentials: got %+v", who)
 	}
 	if root := identified(credentials{pid: ended.Process.Pid}, nil); root.owner != 0 {
-		t.Errorf("root's is %+v", root)
+		t.Errorf("credentials of root: got %+v", root)
 	}
 }

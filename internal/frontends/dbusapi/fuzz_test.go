@@ -13,8 +13,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// FuzzMessage: whatever message anybody sends, it is answered or refused. The message
-// is found its way as the library does it.
+// FuzzMessage sends any message. The service must answer or refuse it. The test looks up the method
+// as godbus does.
 func FuzzMessage(f *testing.F) {
 	add := func(path dbus.ObjectPath, intf, member string, args ...any) {
 		msg := &dbus.Message{Type: dbus.TypeMethodCall, Headers: map[dbus.HeaderField]dbus.Variant{
@@ -55,7 +55,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		msg, err := dbus.DecodeMessage(bytes.NewReader(raw))
 		if err != nil || msg.IsValid() != nil || msg.Type != dbus.TypeMethodCall {
-			return // the bus does not pass it on
+			return // the bus does not forward it
 		}
 		path, _ := msg.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
 		intf, _ := msg.Headers[dbus.FieldInterface].Value().(string)
@@ -78,7 +78,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		out, err := m.Call(args...)
 		if err == nil && len(out) != m.NumReturns() {
-			t.Fatalf("%s.%s returns %d values and declares %d", intf, member, len(out), m.NumReturns())
+			t.Fatalf("%s.%s: %d return values, want %d", intf, member, len(out), m.NumReturns())
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-func TestALeaseIsAskedForByAClient(t *testing.T) {
+func TestClient_Leases(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -34,26 +34,26 @@ func TestALeaseIsAskedForByAClient(t *testing.T) {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
 	if got := d.did(); got != "acquire:3:7200" {
-		t.Errorf("the daemon was asked %q", got)
+		t.Errorf("calls of the daemon: %q", got)
 	}
 	d.answer("", &InsufficientError{errors.New("1 is free")})
 	if _, err := c.Acquire(t.Context(), Request{GPUs: 1}); !IsInsufficient(err) || err.Error() != "1 is free" {
-		t.Errorf("with too few: %v", err)
+		t.Errorf("too few free partitions: %v", err)
 	}
 	d.answer("", &ImpossibleError{errors.New("the node has 8")})
 	if _, err := c.Acquire(t.Context(), Request{Partitions: 9}); !IsImpossible(err) || IsInsufficient(err) || err.Error() != "the node has 8" {
-		t.Errorf("with more than there is: %v", err)
+		t.Errorf("more than the node has: %v", err)
 	}
 	if text, err := c.Queue(t.Context()); err != nil || !strings.Contains(text, `"id":4711`) {
-		t.Errorf("the queue is %s, %v", text, err)
+		t.Errorf("queue: got %s, %v", text, err)
 	}
 	d.answer("", errors.New("no request 4711 in the queue"))
 	if err := c.Dequeue(t.Context(), 4711); err == nil || err.Error() != "no request 4711 in the queue" {
-		t.Errorf("removed from the queue: %v", err)
+		t.Errorf("Dequeue: got %v", err)
 	}
 }
 
-func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
+func TestAcquire_CallerDisconnects(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	b.serve(d, 0)
@@ -72,7 +72,7 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	select {
 	case <-d.wait:
 	case <-testdeadline.After(eventTimeout):
-		t.Fatal("it never stood in the line")
+		t.Fatal("the request did not enter the queue")
 	}
 	select {
 	case p := <-told:
@@ -88,11 +88,11 @@ func TestACallerThatGoesAwayLeavesTheLine(t *testing.T) {
 	select {
 	case <-d.wait:
 	case <-testdeadline.After(eventTimeout):
-		t.Error("it still stands in it")
+		t.Error("the request is still in the queue")
 	}
 }
 
-// doorman reports when credentialsCache leave the hall.
+// doorman sends when the caller of Acquire has disconnected.
 type doorman struct {
 	hall
 	left chan struct{}
@@ -104,8 +104,8 @@ func (d *doorman) Acquire(ctx context.Context, who Caller, w Request) (Lease, er
 	return l, err
 }
 
-// With many in the queue, the end of one is no work for each of the others.
-func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
+// The disconnect of one waiting caller must cause no query for each of the others.
+func TestPresence_OneQueryPerCaller(t *testing.T) {
 	b := startBus(t)
 	came, left := make(chan struct{}), make(chan struct{})
 	s := New(b.address, &doorman{hall{&desk{}, came}, left}, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -156,17 +156,17 @@ func TestPresence_QueriesTheBusOncePerCaller(t *testing.T) {
 				continue
 			}
 		case <-testdeadline.After(eventTimeout):
-			t.Fatal("the monitor does not hear the end")
+			t.Fatal("no signal of the disconnect arrived")
 		}
 		break
 	}
 	if queries > callers {
-		t.Errorf("%d queries of the bus for %d callers, want one for each", queries, callers)
+		t.Errorf("queries of the bus: got %d for %d callers, want one for each", queries, callers)
 	}
 }
 
-// Who waits is not left alone by a daemon that ends, and finds the next one.
-func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
+// If the daemon ends, a waiting caller gets an error and can connect to the next daemon.
+func TestAcquire_DaemonEnds(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
@@ -188,22 +188,22 @@ func TestACallerIsToldThatTheDaemonHasEnded(t *testing.T) {
 	select {
 	case <-d.wait:
 	case <-testdeadline.After(eventTimeout):
-		t.Fatal("it never stood in the line")
+		t.Fatal("the request did not enter the queue")
 	}
 	end()
 	<-ended
 	if err := <-answered; !errors.Is(err, ErrGone) {
-		t.Errorf("answer to the waiting call: got %v, want ErrGone", err)
+		t.Errorf("waiting call: got %v, want ErrGone", err)
 	}
 	back := make(chan error, 1)
 	go func() { back <- c.AwaitName(t.Context()) }()
 	b.serve(&desk{}, 0)
 	if err := <-back; err != nil {
-		t.Errorf("the next one is not found: %v", err)
+		t.Errorf("call of the next daemon: %v", err)
 	}
 }
 
-func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
+func TestConnectionAge(t *testing.T) {
 	own := []string{":1.57", Name}
 	for _, tt := range []struct {
 		sender string
@@ -214,12 +214,12 @@ func TestCallersAreOrderedByTheAgeOfTheirConnections(t *testing.T) {
 		{":1.4294967295", []string{":2.1"}, 1<<33 - 1}, {"org.example", own, 0}, {":1.x", own, 0}, {"", own, 0}, {":1.9", nil, 0},
 	} {
 		if got := connectionAge(tt.sender, tt.own); got != tt.want {
-			t.Errorf("%q with dcm's own %q came at %d, want %d", tt.sender, tt.own, got, tt.want)
+			t.Errorf("connection %q, daemon's own %q: got %d, want %d", tt.sender, tt.own, got, tt.want)
 		}
 	}
 }
 
-// hall is a desk before which people stand in line.
+// hall is a desk at which requests for leases wait.
 type hall struct {
 	*desk
 	age chan struct{}
@@ -231,9 +231,9 @@ func (h hall) Acquire(ctx context.Context, _ Caller, _ Request) (Lease, error) {
 	return Lease{}, ctx.Err()
 }
 
-// The calls arrive concurrently, as after a restart of the daemon, or one by one if polkit
+// The requests arrive concurrently, as after a restart of the daemon, or one after the other if polkit
 // authorises each.
-func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
+func TestRelease_WhileAllJobsWait(t *testing.T) {
 	for name, groups := range map[string][]uint32{"a member": {desksGroup}, "whom polkit lets": nil} {
 		t.Run(name, func(t *testing.T) {
 			b := startBus(t)
@@ -253,9 +253,9 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 					select {
 					case <-h.age:
 					case call := <-answers:
-						t.Fatalf("a waiting call was answered: %v", call.Err)
+						t.Fatalf("a waiting request was answered: %v", call.Err)
 					case <-testdeadline.After(eventTimeout):
-						t.Fatal("a call never reached the wait queue")
+						t.Fatal("a request did not enter the queue")
 					}
 				}
 			}
@@ -269,7 +269,7 @@ func TestWithAllHisJobsInLineAUserCanStillRelease(t *testing.T) {
 				await(3 * maxUserCalls)
 			}
 			if err := b.connect().Object(Name, Path).Call(Interface+".Release", 0, "x.scope").Err; err != nil {
-				t.Errorf("with %d in line: %v", 3*maxUserCalls, err)
+				t.Errorf("Release with %d waiting requests: %v", 3*maxUserCalls, err)
 			}
 		})
 	}

@@ -21,12 +21,12 @@ var twoGPUs = []status.GPU{
 	{Address: "0000:26:00.0", Index: 1, Model: "MI300X", Mode: status.Shape{Compute: "SPX", Memory: "NPS1"}, Partitions: 1},
 }
 
-// at is an account of the two.
+// at returns an account with these GPUs.
 func at(phase runstate.Phase, run string, gpus []status.GPU) status.Account {
 	return status.Account{Daemon: status.Daemon{Phase: phase}, Profile: status.Profile{Effective: "cpx"}, LastRun: &runstate.Run{ID: run}, GPUs: gpus}
 }
 
-func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
+func TestPublish_Properties(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
 	since := time.UnixMicro(1700000000000000)
@@ -77,11 +77,11 @@ func TestWhatIsPublishedIsOnTheBus(t *testing.T) {
 	defer c.Close()
 	m, err := c.Manager(t.Context())
 	if err != nil || m.State != "in-sync" || m.Selected != "cpx" || !m.Since.Equal(since) || !m.Retry.IsZero() {
-		t.Errorf("a client sees %+v, %v", m, err)
+		t.Errorf("manager: got %+v, %v", m, err)
 	}
 }
 
-func TestOnlyWhatChangedIsSignalled(t *testing.T) {
+func TestPublish_Signals(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
 	s.Publish(at(runstate.InSync, "0", twoGPUs))
@@ -94,7 +94,7 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 	}
 	changed := slices.Clone(twoGPUs)
 	changed[0].Mode.Compute = "CPX"
-	s.Publish(at(runstate.InSync, "0", twoGPUs)) // nothing new
+	s.Publish(at(runstate.InSync, "0", twoGPUs)) // no change
 	s.Publish(at(runstate.Applying, "1", changed))
 	s.Publish(at(runstate.Applying, "1", changed[:1]))
 	s.Publish(at(runstate.Applying, "1", changed))
@@ -111,9 +111,9 @@ func TestOnlyWhatChangedIsSignalled(t *testing.T) {
 	}
 }
 
-// A node of eight GPUs in CPX has 72 objects. A start that finds nothing to do would
-// signal each of them, before any caller can know of them.
-func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
+// A node of eight GPUs in CPX has 72 objects. After a start that changes nothing, no signals should
+// announce them before a client has called.
+func TestPublish_FirstGPUs(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		b := startBus(t)
 		s, _ := b.serve(&desk{}, 1000)
@@ -127,39 +127,39 @@ func TestTheFirstGPUsAreSignalledToWhoHasAsked(t *testing.T) {
 		if asked {
 			var all map[dbus.ObjectPath]map[string]map[string]dbus.Variant
 			if err := conn.Object(Name, Path).Call(objectManagerInterface+".GetManagedObjects", 0).Store(&all); err != nil || len(all) > 0 {
-				t.Fatalf("before the first look the objects are %v, %v", all, err)
+				t.Fatalf("objects before the first query: %v, %v", all, err)
 			}
 		}
 		s.Publish(at(runstate.InSync, "0", twoGPUs))
-		s.Publish(at(runstate.Idle, "0", twoGPUs)) // makes itself signals when all else was
+		s.Publish(at(runstate.Idle, "0", twoGPUs)) // the signal of this change is the last one
 		want := []string{"PropertiesChanged Manager1: GPUs SelectedProfile State; LastReport"}
 		if asked {
 			want = append(want, "InterfacesAdded gpu/_0000_05_00_0 with 21", "InterfacesAdded gpu/_0000_26_00_0 with 21")
 		}
 		want = append(want, "PropertiesChanged Manager1: State; ")
 		if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {
-			t.Errorf("signals, after a query: %t (-want +got):\n%s", asked, diff)
+			t.Errorf("signals after a query (%t) (-want +got):\n%s", asked, diff)
 		}
 	}
 }
 
-// hear waits for so many signals of dcm.
+// hear waits for a number of signals of the daemon.
 func hear(t *testing.T, signals <-chan *dbus.Signal, count int) (got []string) {
 	t.Helper()
 	for len(got) < count {
 		select {
 		case signal := <-signals:
-			if strings.HasPrefix(string(signal.Path), string(Path)) { // and not the bus's own
+			if strings.HasPrefix(string(signal.Path), string(Path)) { // not a signal of the bus itself
 				got = append(got, spell(signal))
 			}
 		case <-testdeadline.After(eventTimeout):
-			t.Fatalf("signals only %q", got)
+			t.Fatalf("signals: got only %q", got)
 		}
 	}
 	return got
 }
 
-// spell writes a signal down in one line.
+// spell formats a signal in one line.
 func spell(s *dbus.Signal) string {
 	short := func(v any) string {
 		return strings.TrimPrefix(strings.TrimPrefix(string(v.(dbus.ObjectPath)), "/org/deviceconfig/Manager1/"), "/org/deviceconfig/")
@@ -180,7 +180,7 @@ func spell(s *dbus.Signal) string {
 	return name + " " + short(s.Body[0])
 }
 
-func TestItComesBackWithTheBus(t *testing.T) {
+func TestRun_BusRestarts(t *testing.T) {
 	b := startBus(t)
 	_, appeared := b.serve(&desk{}, 1000)
 	b.owned()
@@ -193,7 +193,7 @@ func TestItComesBackWithTheBus(t *testing.T) {
 	b.owned()
 }
 
-func TestItWaitsForABusThatIsNotThere(t *testing.T) {
+func TestRun_WaitsForBus(t *testing.T) {
 	b := startBus(t)
 	b.stop()
 	_, appeared := b.serve(&desk{}, 1000)
@@ -202,7 +202,7 @@ func TestItWaitsForABusThatIsNotThere(t *testing.T) {
 	b.owned()
 }
 
-func TestItTakesItsNameWhenAnotherLetsGo(t *testing.T) {
+func TestRun_NameIsOwned(t *testing.T) {
 	b := startBus(t)
 	other := b.connect()
 	if _, err := other.RequestName(Name, dbus.NameFlagDoNotQueue); err != nil {
@@ -210,7 +210,7 @@ func TestItTakesItsNameWhenAnotherLetsGo(t *testing.T) {
 	}
 	b.serve(&desk{}, 1000)
 	conn := b.connect()
-	for { // until dcm is in the queue
+	for { // until the daemon's request for the name is queued
 		var queue []string
 		if err := conn.BusObject().Call(busName+".ListQueuedOwners", 0, Name).Store(&queue); err != nil {
 			t.Fatal(err)
@@ -226,7 +226,7 @@ func TestItTakesItsNameWhenAnotherLetsGo(t *testing.T) {
 	}
 }
 
-func TestIntrospectionLeadsToEveryObject(t *testing.T) {
+func TestIntrospect_AllObjects(t *testing.T) {
 	b := startBus(t)
 	s, _ := b.serve(&desk{}, 1000)
 	s.Publish(status.Account{GPUs: twoGPUs})
@@ -250,21 +250,21 @@ func TestIntrospectionLeadsToEveryObject(t *testing.T) {
 		}
 		for _, text := range tt.holds {
 			if !strings.Contains(xml, text) {
-				t.Errorf("%s does not have %s:\n%s", tt.path, text, xml)
+				t.Errorf("introspection of %s lacks %s:\n%s", tt.path, text, xml)
 			}
 		}
 		node, err := introspect.Call(conn.Object(Name, tt.path))
 		if err != nil || len(node.Interfaces) < 2 || node.Interfaces[len(node.Interfaces)-1].Methods[1].Args[0].Direction != "out" {
-			t.Errorf("%s: %v, seen by those who read it: %+v", tt.path, err, node)
+			t.Errorf("%s: %v, parsed: %+v", tt.path, err, node)
 		}
 	}
 	var objects map[dbus.ObjectPath]map[string]map[string]dbus.Variant
 	if err := conn.Object(Name, Path).Call(objectManagerInterface+".GetManagedObjects", 0).Store(&objects); err != nil || len(objects) != 2 {
-		t.Errorf("managed objects are %v, %v", objects, err)
+		t.Errorf("managed objects: got %v, %v", objects, err)
 	}
 }
 
-func TestWrongCallsAreRefused(t *testing.T) {
+func TestCalls_Invalid(t *testing.T) {
 	b := startBus(t)
 	b.serve(&desk{}, 0)
 	b.owned()
@@ -280,11 +280,11 @@ func TestWrongCallsAreRefused(t *testing.T) {
 		{"no such interface", Path, "org.deviceconfig.Manager2.Apply", nil, "org.freedesktop.DBus.Error.UnknownInterface"},
 		{"no such method", Path, Interface + ".Stop", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"no such property", Path, propertiesInterface + ".Get", []any{Interface, "Colour"}, "org.freedesktop.DBus.Error.UnknownProperty"},
-		{"a property is set", Path, propertiesInterface + ".Set", []any{Interface, "State", dbus.MakeVariant("x")}, "org.freedesktop.DBus.Error.PropertyReadOnly"},
+		{"Set of a property", Path, propertiesInterface + ".Set", []any{Interface, "State", dbus.MakeVariant("x")}, "org.freedesktop.DBus.Error.PropertyReadOnly"},
 		{"properties of no interface", Path, propertiesInterface + ".GetAll", []any{"a.b"}, "org.freedesktop.DBus.Error.UnknownInterface"},
 		{"too few arguments", Path, Interface + ".Use", nil, "org.freedesktop.DBus.Error.InvalidArgs"},
 		{"arguments of another type", Path, Interface + ".Use", []any{uint32(3)}, "org.freedesktop.DBus.Error.InvalidArgs"},
-		{"a name without end", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"a name that is too long", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.InvalidArgs"},
 		{"too many arguments", Path, Interface + ".Apply", []any{"x"}, "org.freedesktop.DBus.Error.InvalidArgs"},
 	}
 	for _, tt := range tests {

@@ -12,8 +12,9 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Each look starts programs: who asks without end has one at a time, and with all others.
-func TestAFloodSharesLooks(t *testing.T) {
+// Each query starts programs. A user who queries in an endless loop shares one query at a time with all
+// others.
+func TestSingleflight_Flood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, end := 0, make(chan struct{})
 		l := newSharedQueries(func(context.Context) (string, error) {
@@ -42,21 +43,21 @@ func TestAFloodSharesLooks(t *testing.T) {
 		ask(200, 1000) // the first result is older than these calls
 		ask(200, 1001)
 		if began != 1 {
-			t.Errorf("concurrent scans: got %d, want 1", began)
+			t.Errorf("concurrent queries: got %d, want 1", began)
 		}
 		ask(1, 0)
 		if began != 2 {
-			t.Error("root waits for the others")
+			t.Error("root waits for the users' query")
 		}
 		close(end)
 		all.Wait()
 		if began != 3 || told["1"] != 1 || told["2"] != 1 || told["3"] != 400 {
-			t.Errorf("got %d scans, and answers by call %v", began, told)
+			t.Errorf("queries: got %d, with the answers by call %v", began, told)
 		}
 	})
 }
 
-func TestAUserIsLookedForAtAPace(t *testing.T) {
+func TestSingleflight_Rate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		l := newSharedQueries(func(context.Context) (string, error) { n++; return "", nil })
@@ -67,7 +68,7 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 20*queryInterval {
-			t.Errorf("%d looks took %s", n, took)
+			t.Errorf("%d queries took %s", n, took)
 		}
 		for range 1000 {
 			if _, err := l.do(t.Context(), t.Context(), 0); err != nil {
@@ -75,25 +76,25 @@ func TestAUserIsLookedForAtAPace(t *testing.T) {
 			}
 		}
 		if took := time.Since(began); took != 20*queryInterval {
-			t.Errorf("root's took %s", took)
+			t.Errorf("root's queries took %s", took)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := l.do(gone, t.Context(), 1000); !errors.Is(err, context.Canceled) {
-			t.Errorf("who does not wait any longer: %v", err)
+			t.Errorf("a call whose context has ended: %v", err)
 		}
 	})
 }
 
-// The error at the end of a wait is not the one of the awaited call.
-func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
+// An error at the deadline of a waiting call differs from a deadline in the query.
+func TestToBusError_Deadline(t *testing.T) {
 	for want, err := range map[string]error{
 		errorLimit:  context.DeadlineExceeded,
 		errorFailed: fmt.Errorf("cannot read the GPUs: %w", context.DeadlineExceeded),
 	} {
 		var remote *dbus.Error
 		if got := toBusError(err); !errors.As(got, &remote) || remote.Name != want {
-			t.Errorf("error on the bus for %v: got %v", err, got)
+			t.Errorf("bus error of %v: got %v", err, got)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestWhoHasWaitedInVainIsToldToTryAgain(t *testing.T) {
 		defer cancel()
 		var remote *dbus.Error
 		if _, err := turns.take(limit, 2); !errors.As(toBusError(err), &remote) || remote.Name != errorLimit {
-			t.Errorf("error of a turn that never came: got %v", toBusError(err))
+			t.Errorf("error of a call that waited until its deadline: got %v", toBusError(err))
 		}
 	})
 }

@@ -10,13 +10,13 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// up is a dcm.service that runs until the context ends.
+// up is [RetryPolicy.Down] for a dcm.service that runs until the context ends.
 func up(ctx context.Context) (string, error) {
 	<-ctx.Done()
 	return "", ctx.Err()
 }
 
-// applied calls Apply as a command does, and returns where its result comes.
+// applied calls Apply as a command does. The returned channel gets the result.
 func (b *broker) applied(ctx context.Context, w RetryPolicy) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -39,23 +39,23 @@ func (b *broker) result(done <-chan error) error {
 	panic("unreachable")
 }
 
-// reported is where a call reports that it waits.
+// reported returns [RetryPolicy.Note], and the channel that its texts are sent to.
 func reported() (func(string), <-chan string) {
 	texts := make(chan string, 10)
 	return func(text string) { texts <- text }, texts
 }
 
-func TestCall_WaitsForADaemonThatIsStarting(t *testing.T) {
+func TestCall_WaitsForStartingDaemon(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
 	done := b.applied(t.Context(), RetryPolicy{Limit: time.Hour, Down: up, Note: note})
 	if text := <-texts; text != "dcm is not on the system bus; waiting until it is back" {
-		t.Errorf("reported is %q", text)
+		t.Errorf("note: got %q", text)
 	}
 	d := &desk{}
 	b.serve(d, 0)
 	if err := b.result(done); err != nil || d.did() != "apply" {
-		t.Errorf("%v, asked %q", err, d.did())
+		t.Errorf("got %v, calls of the daemon: %q", err, d.did())
 	}
 }
 
@@ -76,7 +76,7 @@ func TestCall_FailsAfterItsLimit(t *testing.T) {
 	}
 }
 
-// Without a limit a stopped daemon is waited for, but not one that is not installed.
+// Without a limit Call waits for a stopped daemon, but not for one that is not installed.
 func TestCall_WithoutLimit(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
@@ -90,7 +90,7 @@ func TestCall_WithoutLimit(t *testing.T) {
 	d := &desk{}
 	b.serve(d, 0)
 	if err := b.result(done); err != nil || d.did() != "apply" {
-		t.Errorf("%v, asked %q", err, d.did())
+		t.Errorf("got %v, calls of the daemon: %q", err, d.did())
 	}
 }
 
@@ -115,7 +115,7 @@ func TestCall_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The bus is restarted between the call and its answer.
+// The bus is restarted between the call and its reply.
 func TestCall_ConnectionIsClosed(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		b := startBus(t)
@@ -141,7 +141,7 @@ func TestCall_ConnectionIsClosed(t *testing.T) {
 			}
 			continue
 		}
-		// The socket of the real bus is systemd's and stays; here the call finds none.
+		// systemd keeps the socket of the real bus open. Here the socket is missing during the restart.
 		if err := b.result(done); !errors.Is(err, ErrAbsent) || d.did() != "" {
 			t.Errorf("got %v", err)
 		}

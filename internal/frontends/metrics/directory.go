@@ -22,16 +22,16 @@ const File = "dcm.prom"
 // the defaults of prometheus-node-exporter).
 const DebianDirectory = "/var/lib/prometheus/node-exporter"
 
-// Directory says where the metrics are written. The file itself is in dcm's own directory, and
-// the collector's directory has a symbolic link to it. The collector's directory may be below
-// one that another user owns, as Debian's /var/lib/prometheus, and that user can replace any
-// part of the path. So nothing in it is ever opened, written or given a mode.
+// Directory writes the metrics to a file in dcm's own directory. The collector's directory gets only a
+// symbolic link to the file. It may be below a directory of another user, such as Debian's
+// /var/lib/prometheus, and that user can replace any part of the path. So dcm never opens or writes a
+// file there, and never changes a mode.
 type Directory struct {
 	Data      string // dcm's own directory, created if missing; root owns its parent
 	Collector string // "" for no metrics
 }
 
-// Write replaces the file atomically and makes the link if it is missing.
+// Write replaces the file atomically and creates the link if it is missing.
 func (o Directory) Write(a status.Account, alive time.Time) error {
 	if err := os.Mkdir(o.Data, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot write the metrics: %w", err)
@@ -68,9 +68,9 @@ func (o Directory) Unlink() error {
 // name is enough.
 const temporaryLink = ".dcm.link"
 
-// Sweep removes temporary files of a writer that was killed. Only the one writer may call it,
-// before its first Write. It never lists the collector's directory, whose owner chooses how
-// many files it has.
+// Sweep removes temporary files of a writer that was killed. The writer must call it before its first
+// Write. Sweep does not list the collector's directory, since its owner could have put any number of
+// files there.
 func (o Directory) Sweep() error {
 	err := inDirectory(o.Collector, func(dir int) error { return unix.Unlinkat(dir, temporaryLink, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (o Directory) Sweep() error {
 	return nil
 }
 
-// link replaces whatever has the link's name by a link to the file.
+// link creates the link to the file. It replaces any other file of that name.
 func link(dir int, file string) error {
 	buf := make([]byte, len(file)+1)
 	if n, err := unix.Readlinkat(dir, File, buf); err == nil && string(buf[:n]) == file {
@@ -100,8 +100,8 @@ func link(dir int, file string) error {
 	return nil
 }
 
-// inDirectory opens a directory without following a symbolic link at any part of the path, and
-// calls f with it. This is openat2(2) with RESOLVE_NO_SYMLINKS step by step: systemd's
+// inDirectory opens a directory without following symbolic links in any part of the path, and calls f
+// with it. openat2(2) with RESOLVE_NO_SYMLINKS would do the same in one call. The unit's
 // RestrictSUIDSGID= forbids openat2, since a seccomp filter cannot read its flags.
 func inDirectory(path string, f func(dir int) error) error {
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outlet is one whose collector's directory can be replaced by the test.
+// outlet returns a Directory whose collector's directory the test can replace.
 func outlet(t *testing.T) Directory {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -26,7 +26,7 @@ func outlet(t *testing.T) Directory {
 	return o
 }
 
-// content is a directory with what its links lead to, by name.
+// content returns the files in a directory, by name, with links followed.
 func content(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -42,7 +42,7 @@ func content(t *testing.T, dir string) map[string]string {
 
 func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 	o := outlet(t)
-	// As a version of dcm that wrote there has left it.
+	// A version of dcm that wrote into the collector's directory left these files.
 	if err := os.WriteFile(filepath.Join(o.Collector, File), []byte("dcm_in_sync 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 	}
 }
 
-// The owner of a parent of the collector's directory can replace it by a link.
+// The owner of a parent of the collector's directory can replace that directory by a link.
 func TestWrite_DoesNotFollowLinks(t *testing.T) {
 	for _, swapped := range []string{"node-exporter", "its parent"} {
 		t.Run(swapped, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestWrite_DoesNotFollowLinks(t *testing.T) {
 				}
 			}
 			if diff := cmp.Diff(map[string]string{File: "", "dcm.prom123": ""}, content(t, elsewhere)); diff != "" {
-				t.Errorf("what the link leads to (-want +got):\n%s", diff)
+				t.Errorf("target of the link (-want +got):\n%s", diff)
 			}
 			if info, err := os.Stat(filepath.Join(elsewhere, File)); err != nil || info.Mode() != 0o600 {
 				t.Errorf("%v, %v", info.Mode(), err)
@@ -123,7 +123,7 @@ func TestSweep_RemovesLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // the second time there is nothing to remove
+	for range 2 { // the second call finds nothing to remove
 		if err := o.Sweep(); err != nil {
 			t.Fatal(err)
 		}
@@ -132,13 +132,13 @@ func TestSweep_RemovesLeftovers(t *testing.T) {
 		t.Errorf("the collector's directory (-want +got):\n%s", diff)
 	}
 	if got := content(t, o.Data); len(got) != 0 {
-		t.Errorf("dcm's directory holds %v", got)
+		t.Errorf("dcm's directory: got %v", got)
 	}
 }
 
-// The owner of the collector's directory may fill it: what dcm allocates must not depend
-// on the number of names.
-func TestSweep_DoesNotListTheDirectory(t *testing.T) {
+// The owner of the collector's directory may fill it with files. The memory that dcm allocates must not
+// depend on their number.
+func TestSweep_FullDirectory(t *testing.T) {
 	o := outlet(t)
 	const names = 5000
 	for i := range names {
@@ -153,7 +153,7 @@ func TestSweep_DoesNotListTheDirectory(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > names*100 {
-		t.Errorf("%d bytes allocated with %d names in the directory", got, names)
+		t.Errorf("allocated %d bytes with %d files in the directory", got, names)
 	}
 }
 

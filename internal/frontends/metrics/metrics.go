@@ -1,9 +1,8 @@
-// Package metrics renders an account for node_exporter's textfile collector and writes it
-// where the collector finds it. It must not import a vendor or sysfs, and keeps nothing
-// between two writes.
+// Package metrics renders an account for node_exporter's textfile collector and writes the file that
+// the collector reads. It must not import a vendor or sysfs, and keeps no state between two writes.
 //
-// Prometheus' own library is not used: for a few gauges in a file it would link an HTTP
-// server and TLS into a daemon that has no network.
+// It does not use Prometheus' library, which would link an HTTP server and TLS into a daemon that does
+// not use the network.
 package metrics
 
 import (
@@ -16,9 +15,8 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// Render returns the metrics of an account in the text format that node_exporter's textfile
-// collector reads. alive is the time of this write; it is zero if the daemon does not write at
-// intervals.
+// Render returns the metrics of an account in the text format of the textfile collector. alive is the
+// time of this write. It is zero if the caller does not write periodically.
 func Render(a status.Account, alive time.Time) []byte {
 	var e exposition
 	e.state(a)

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// at is a moment in a run that began at 1000.
+// at returns a time in a run that began at 1000, in milliseconds after the begin.
 func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func step(kind partition.Kind, from, to int) runstate.Step {
@@ -46,8 +46,7 @@ func facts() status.Account {
 	}
 }
 
-// samples are the lines that are no comments, without those that depend on the
-// compiler.
+// samples returns the lines that are not comments, without those that depend on the version of Go.
 func samples(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -122,11 +121,11 @@ func TestPhases_RunWithoutDaemon(t *testing.T) {
 	f.LastRun.ID = "another"
 	got := Phases(f.Restart, *f.LastRun)
 	if _, ok := got["stop"]; ok || len(got) != 2 {
-		t.Errorf("phases are %v", got)
+		t.Errorf("phases: got %v", got)
 	}
 }
 
-// Prometheus' own judgement of names, types and texts.
+// promtool checks names, types and texts.
 func TestRender_Promtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -139,7 +138,7 @@ func TestRender_Promtool(t *testing.T) {
 	}
 }
 
-// A holder that is not visible blocks like a visible one.
+// An unseen holder blocks like a visible one.
 func TestRender_UnseenHolder(t *testing.T) {
 	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {

@@ -7,8 +7,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Phases returns the durations of a run's phases, as far as they were measured. A run that the
-// daemon did not request, such as the one at boot, has no stop and start.
+// Phases returns the measured durations of a run's phases. A run that the daemon did not request, such
+// as the one at boot, has no phases stop and start.
 func Phases(restart runstate.Restart, r runstate.Run) map[string]time.Duration {
 	out := make(map[string]time.Duration)
 	set := func(name string, from, to time.Time) {

@@ -7,8 +7,8 @@ import (
 )
 
 // exposition builds a document in Prometheus' text format, see
-// https://prometheus.io/docs/instrumenting/exposition_formats/. Duplicate names and missing
-// label values are errors of this package; its tests detect them.
+// https://prometheus.io/docs/instrumenting/exposition_formats/. It does not check for duplicate names
+// and missing label values; the tests of this package do.
 type exposition struct{ families []*family }
 
 // family holds all samples of one metric; the format requires them to be consecutive.
@@ -67,8 +67,8 @@ func (f *family) pairs(s sample) string {
 	return "{" + strings.Join(pairs, ",") + "}"
 }
 
-// escape also replaces invalid UTF-8, since the collector would reject the whole file for one
-// such byte in a file's name.
+// escape replaces strings as [strings.NewReplacer] does, and also invalid UTF-8. For one invalid byte
+// the collector would reject the whole file.
 func escape(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(strings.ToValidUTF8(text, "\ufffd"))
 }

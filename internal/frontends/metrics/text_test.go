@@ -34,7 +34,7 @@ dcm_d +Inf
 	}
 }
 
-// Whatever a label holds, the file stays one that a collector can read.
+// Whatever a label contains, the collector must be able to read the file.
 func FuzzText(f *testing.F) {
 	f.Add("x")
 	f.Add("\x1b\xff\n\"\\")
@@ -45,23 +45,23 @@ func FuzzText(f *testing.F) {
 		text := string(e.text())
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if len(lines) != 3 || !line.MatchString(lines[2]) || !utf8.ValidString(text) {
-			t.Errorf("%q", text)
+			t.Errorf("invalid text: %q", text)
 		}
 	})
 }
 
-// Each name once, with all its samples together.
+// Each metric occurs once, with all its samples.
 func TestRender_NoDuplicates(t *testing.T) {
 	seen := make(map[string]bool)
 	for line := range strings.Lines(string(Render(facts(), at(20000)))) {
 		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
 			if seen[name] {
-				t.Errorf("twice: %s", name)
+				t.Errorf("two families are named %s", name)
 			}
 			seen[name] = true
 		}
 	}
 	if len(seen) < 10 {
-		t.Errorf("metrics are %v", seen)
+		t.Errorf("metrics: got %v", seen)
 	}
 }

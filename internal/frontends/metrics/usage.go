@@ -6,8 +6,8 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// reserved adds which partitions are reserved, which is known without access to a device. The
-// holders of the others are systemd's to know, and it sends dcm no event.
+// reserved adds which partitions are reserved. It adds no other holders: only systemd knows these, and
+// it sends no event that would cause a new write.
 func (e *exposition) reserved(a status.Account) {
 	f := e.gauge("partition_reserved", "Whether a partition is reserved.", "partition", "gpu")
 	if len(a.Reserved) == 0 {
@@ -19,8 +19,8 @@ func (e *exposition) reserved(a status.Account) {
 	}
 }
 
-// RenderUsage returns the metrics of the partitions' usage, without values that are unknown.
-// The only labels are the partition and its GPU, so their number does not depend on the users.
+// RenderUsage returns the metrics of the partitions' use, without values that are unknown. The only
+// labels are the partition and its GPU, so the number of time series does not depend on the users.
 func RenderUsage(u status.Usage) []byte {
 	var e exposition
 	gauge := func(name, help string) func(p status.PartUse, value float64) {

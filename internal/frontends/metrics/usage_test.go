@@ -66,7 +66,7 @@ func TestRender_Reserved(t *testing.T) {
 		`dcm_partition_reserved{partition="0000:05:00.0-0",gpu="0000:05:00.0"} 0`, `dcm_partition_reserved{partition="0000:05:00.0-1",gpu="0000:05:00.0"} 1`,
 	} {
 		if !strings.Contains(text, want+"\n") {
-			t.Errorf("%s is not in\n%s", want, text)
+			t.Errorf("metrics lack %s:\n%s", want, text)
 		}
 	}
 }

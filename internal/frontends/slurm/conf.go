@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Helper is the program in helpers.conf, which allows no arguments there.
+// Helper is the path of the helper program for helpers.conf, which permits no arguments.
 const Helper = "/usr/libexec/dcm/slurm-feature"
 
-// slurmd kills the helper after ExecTimeout: ten minutes for a run of dcm-apply.service, and
-// the time to stop and start its clients. The helper gives up after ChangeTimeout, so that
-// it can still report the reason.
+// slurmd kills the helper after ExecTimeout, which is enough for a run of dcm-apply.service (ten
+// minutes) and for the stop and start of the clients. The helper itself ends after ChangeTimeout, so
+// that it can still report the reason.
 const (
 	ExecTimeout   = 20 * time.Minute
 	ChangeTimeout = ExecTimeout - time.Minute
@@ -35,9 +35,9 @@ func FeatureLines(node string, features []string) string {
 	return b.String()
 }
 
-// With this flag slurmd sets only ROCR_VISIBLE_DEVICES. Without it slurmd sets the variables
-// of all vendors, and ROCm applies CUDA_VISIBLE_DEVICES to the devices that
-// ROCR_VISIBLE_DEVICES has left: the second job on a node would see no GPU.
+// gresFlags makes slurmd set only ROCR_VISIBLE_DEVICES. Without the flag slurmd sets the variables of
+// all vendors. ROCm applies both ROCR_VISIBLE_DEVICES and, to the remaining devices,
+// CUDA_VISIBLE_DEVICES, so the second job on a node would see no GPU.
 const gresFlags = "amd_gpu_env"
 
 // Device is a partition as a generic resource: its type and its device node.

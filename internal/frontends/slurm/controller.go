@@ -12,7 +12,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// scontrolTimeout limits a call of scontrol, which itself retries an absent slurmctld for as long.
+// scontrolTimeout limits a call of scontrol. scontrol itself retries for about as long if slurmctld
+// does not answer.
 const scontrolTimeout = time.Minute
 
 // Scontrol runs scontrol(1) from PATH and returns its standard output.
@@ -48,7 +49,7 @@ func (c Controller) Node(ctx context.Context) (Node, error) {
 	return ParseNode(text), nil
 }
 
-// Activate sets the active ones of the features that can change.
+// Activate sets the active features.
 func (c Controller) Activate(ctx context.Context, features []string) error {
 	return c.update(ctx, "ActiveFeatures="+strings.Join(features, ","))
 }

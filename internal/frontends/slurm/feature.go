@@ -31,7 +31,7 @@ func Features(profiles []string) (map[string]string, error) {
 	for _, p := range profiles {
 		f := Feature(p)
 		if other, taken := out[f]; taken && other != p {
-			return nil, fmt.Errorf("profiles %q and %q are one feature of Slurm's, %s: rename one of them", other, p, f)
+			return nil, fmt.Errorf("profiles %q and %q have the same Slurm feature %s. hint: rename one of them", other, p, f)
 		}
 		out[f] = p
 	}

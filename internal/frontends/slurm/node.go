@@ -9,8 +9,8 @@ import (
 
 // Node is slurmctld's record of a node.
 type Node struct {
-	Available []string // features
-	Active    []string // of these
+	Available []string // all features
+	Active    []string // the features that are active now
 	State     string   // "IDLE+DRAIN"
 	Reason    string   // why it is down or drained; "" for none
 }
@@ -31,8 +31,8 @@ func ParseNode(text string) Node {
 	}
 }
 
-// valueOf returns the value of a key, up to the next blank. Free texts of users and
-// administrators, such as a comment, come after the keys that dcm reads.
+// valueOf returns the value of a key, up to the next blank. It finds the first such key, and free
+// texts such as a comment come after the keys that dcm reads.
 func valueOf(line, key string) string {
 	_, after, _ := strings.Cut(line, " "+key+"=")
 	word, _, _ := strings.Cut(after, " ")
@@ -49,18 +49,18 @@ func list(text string) []string {
 	return strings.Split(text, ",")
 }
 
-// helperFailed is the prefix of the reason that slurmd gives after a failure of its helper.
+// helperFailed begins the reason that slurmd sets after a failure of its helper.
 const helperFailed = "Failed to set node feature"
 
-// HelperFailed reports whether slurmd gave the failure of its helper as the reason.
+// HelperFailed reports whether the node is drained because slurmd's helper failed.
 func (n Node) HelperFailed() bool { return strings.HasPrefix(n.Reason, helperFailed) }
 
 // Invalid reports whether slurmctld rejected slurmd's registration. Such a node cannot be
 // resumed until slurmd has registered again.
 func (n Node) Invalid() bool { return strings.Contains(n.State, "INVAL") }
 
-// Has reports whether exactly these features of ours are active. It ignores the features of
-// other helpers and those that never change.
+// Has reports whether, of the features in ours, exactly those in active are active. It ignores all
+// other features.
 func (n Node) Has(active []string, ours map[string]string) bool {
 	var has []string
 	for _, f := range n.Active {

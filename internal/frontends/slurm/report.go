@@ -9,18 +9,18 @@ import (
 // Report is the state of this node that slurmctld must know.
 type Report struct {
 	Features map[string]string           // dcm's features, as [Features] returns them
-	Active   []string                    // the features that the GPUs have
-	Failed   string                      // why slurmd's last change failed; "" if it did not
+	Active   []string                    // the features whose profile the GPUs match
+	Failed   string                      // why the last change that slurmd requested failed; "" if it did not
 	Reload   func(context.Context) error // reloads slurmd
-	Log      func(string)                // is called for each completed action
+	Log      func(string)                // called after each action
 }
 
-// slurmdTimeout is how long slurmd may take to report that its helper failed, or to register.
+// slurmdTimeout limits the time that slurmd takes to report a failed helper, or to register.
 const slurmdTimeout = time.Minute
 
-// Report updates slurmctld's record of the node. slurmd keeps the features that it saw last,
-// and slurmctld drains a node whose slurmd registers with other features than slurmctld has.
-// So the record is updated first. Then slurmd is reloaded and reads the features again.
+// Report updates slurmctld's record of the node. slurmctld drains a node if its slurmd registers with
+// features that differ from the record, and slurmd registers with the features that it read at its
+// start. So Report first updates the record and then reloads slurmd.
 func (c Controller) Report(ctx context.Context, r Report) error {
 	n, err := c.awaitReason(ctx, r.Failed != "")
 	if err != nil {
@@ -43,8 +43,8 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 	return errors.Join(errs...)
 }
 
-// awaitReason waits, after a failure, until slurmd has set its own reason: it would replace
-// dcm's.
+// awaitReason waits, after a failure, until slurmd has set its own reason. Otherwise slurmd would
+// replace the reason that dcm sets.
 func (c Controller) awaitReason(ctx context.Context, failed bool) (Node, error) {
 	if !failed {
 		return c.Node(ctx)
@@ -71,8 +71,8 @@ func (c Controller) reportNone(ctx context.Context, n Node, r Report) error {
 	return c.drain(ctx, r, "dcm: "+why)
 }
 
-// drain drains the node and waits until slurmd, which was reloaded, has registered again: only
-// then the node can be resumed.
+// drain drains the node and waits until slurmd has registered again after its reload. Before that, the
+// node cannot be resumed.
 func (c Controller) drain(ctx context.Context, r Report, reason string) error {
 	if err := c.Drain(ctx, reason); err != nil {
 		return err

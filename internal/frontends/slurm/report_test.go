@@ -19,14 +19,14 @@ func TestParseNode(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if !got.HelperFailed() {
-		t.Error("it is not seen that slurmd's helper failed")
+		t.Error("HelperFailed: got false, want true")
 	}
 	got = ParseNode(fmt.Sprintf(record, "(null)", "(null)", "IDLE", ""))
 	if d := cmp.Diff(Node{State: "IDLE"}, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if got := ParseNode("NodeName=x Reason=a\x1b[2Jb"); got.Reason != `a\x1b[2Jb` {
-		t.Errorf("the reason is %q", got.Reason)
+		t.Errorf("reason: got %q", got.Reason)
 	}
 }
 
@@ -34,15 +34,15 @@ func TestHas_IgnoresOtherFeatures(t *testing.T) {
 	n := Node{Active: []string{"ib", "cpx"}}
 	ours := map[string]string{"cpx": "cpx", "spx": "spx"}
 	if !n.Has([]string{"cpx"}, ours) || n.Has([]string{"spx"}, ours) || n.Has([]string{"cpx", "spx"}, ours) {
-		t.Error("the active features are compared wrongly")
+		t.Error("Has: wrong result")
 	}
 }
 
 // slurmctld answers for one node and records the calls.
 type slurmctld struct {
 	active, reason string
-	late           int // queries until the node has the reason
-	invalid        int // queries until it has registered again, counted from the report
+	late           int // number of queries until the node has slurmd's reason
+	invalid        int // number of queries after the report until slurmd has registered again
 	broken         error
 	told           []string
 }
@@ -81,10 +81,10 @@ func TestReport(t *testing.T) {
 		{"nothing new", slurmctld{active: "ib,cpx"}, []string{"cpx"}, "", nil},
 		{"another profile", slurmctld{active: "cpx"}, []string{"mixed", "spx"}, "", []string{update + "ActiveFeatures=mixed,spx", "reload"}},
 		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs match no feature"}},
-		{"no feature, and that is known", slurmctld{active: "cpx", reason: "dcm: the GPUs match no feature"}, nil, "", nil},
+		{"no feature, already drained for it", slurmctld{active: "cpx", reason: "dcm: the GPUs match no feature"}, nil, "", nil},
 		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 1, invalid: 1}, []string{"cpx"}, "cannot change to spx: why",
 			[]string{update + "ActiveFeatures=cpx", "reload", update + "State=DRAIN Reason=dcm: cannot change to spx: why"}},
-		{"a failure without a way back", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
+		{"a failure that was not undone", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
 			[]string{update + "State=DRAIN Reason=dcm: cannot change to spx: why; the GPUs match no feature"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestReport(t *testing.T) {
 			err := c.Report(t.Context(), Report{Features: ours, Active: test.active, Failed: test.failed, Log: func(string) {},
 				Reload: func(context.Context) error { ctld.told = append(ctld.told, "reload"); return nil }})
 			if ctld.invalid > 0 {
-				t.Error("it ends before the node can be resumed")
+				t.Error("Report returned before the node can be resumed")
 			}
 			if d := cmp.Diff(test.want, ctld.told); d != "" || err != nil {
 				t.Errorf("%v (-want +got)\n%s", err, d)

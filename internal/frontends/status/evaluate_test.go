@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// eight is a node in order: eight GPUs with the profile, one client, both units.
+// eight returns a node without problems: eight GPUs with the profile, one client, both units.
 func eight() Account {
 	a := Account{
 		Profile:  Profile{Selected: "cpx", Effective: "cpx"},
@@ -38,25 +38,25 @@ func TestHealth(t *testing.T) {
 		change  func(a *Account)
 		state   State
 		inSync  bool
-		summary string // begins so
-		problem string // is among them
+		summary string // prefix of the summary
+		problem string // part of one problem
 	}{
 		{"in order", func(*Account) {}, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
-		{"nothing known but the GPUs", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
+		{"only the GPUs are known", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
 		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,
 			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
 		{"no guard, and nothing exclusive", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}}}, "no"
 		}, Healthy, true, "Profile cpx is on the GPUs", ""},
-		{"no guard for what is exclusive", func(a *Account) {
+		{"no guard for an exclusive reservation", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
-		{"no list of devices for what is exclusive", func(a *Account) {
+		{"no device list for an exclusive reservation", func(a *Account) {
 			a.Reserved, a.Guard.Why, a.Guard.Unconfined = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard", true
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are neither confined nor exclusive", "device lists of units have no effect here: this kernel has no guard"},
-		{"partitions that were not chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
+		{"no partitions chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
 			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
 		{"dcm-reserve.service failed", func(a *Account) {
 			a.Units = append(a.Units, Unit{Unit: unitname.Reserve, Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
@@ -70,8 +70,8 @@ func TestHealth(t *testing.T) {
 		}, Unordered, true, "Profile cpx is on the GPUs", "systemd has not loaded"},
 		{"a reservation that cannot be read", func(a *Account) { a.addReservations(ReservationState{Open: []string{"vllm.service"}}) }, Open, true,
 			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "it starts with all devices"},
-		{"one GPU otherwise", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
-		{"a run under way", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
+		{"one GPU in another mode", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
+		{"a run in progress", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},
 		{"clients down in a run", func(a *Account) { a.Daemon.Phase, a.Clients[0].Active, a.GPUs = runstate.Applying, "inactive", nil }, Changing, false,
 			"Profile cpx is being put on the GPUs", ""},
 		{"a run without the daemon", func(a *Account) { a.Units[1].Active, a.GPUs[3].Mode = "activating", other }, Changing, false,
@@ -91,53 +91,53 @@ func TestHealth(t *testing.T) {
 				a.GPUs[i].Want = Shape{}
 			}
 		}, NotOn, false, "Profile cpx is not on the GPUs", ""},
-		{"a GPU gone", func(a *Account) { a.GPUs, a.Expected.Missing = a.GPUs[:7], []string{"0000:07:00.0"} }, Missing, false,
+		{"a missing GPU", func(a *Account) { a.GPUs, a.Expected.Missing = a.GPUs[:7], []string{"0000:07:00.0"} }, Missing, false,
 			"Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs: missing 0000:07:00.0"},
-		{"a GPU unbound", func(a *Account) { a.GPUs[7].Why = "driver not bound" }, Missing, false, "Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs"},
-		{"a GPU more", func(a *Account) { a.Expected.GPUs = 7 }, Healthy, true, "Profile cpx is on the GPUs", ""},
-		{"a client not back", func(a *Account) { a.Clients[0].Active, a.Clients[0].Back = "inactive", false }, Clients, true,
+		{"a GPU without a driver", func(a *Account) { a.GPUs[7].Why = "driver not bound" }, Missing, false, "Profile cpx is on 7 of 8 GPUs", "7 of 8 GPUs"},
+		{"an additional GPU", func(a *Account) { a.Expected.GPUs = 7 }, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"a client that is down", func(a *Account) { a.Clients[0].Active, a.Clients[0].Back = "inactive", false }, Clients, true,
 			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it is inactive"},
-		{"a client failed", func(a *Account) { a.Clients[0].Active, a.Clients[0].Result = "failed", "exit-code" }, Clients, true,
+		{"a failed client", func(a *Account) { a.Clients[0].Active, a.Clients[0].Result = "failed", "exit-code" }, Clients, true,
 			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it is failed (running), result exit-code"},
 		{"a client that its administrator stopped", func(a *Account) { a.Clients[0].Active = "inactive" }, Healthy, true, "Profile cpx is on the GPUs", ""},
-		{"clients that went with the oneshot", func(a *Account) { a.Clients[0].Active, a.Units[1].Active = "inactive", "inactive" }, Clients, true,
+		{"clients stopped with dcm-apply.service", func(a *Account) { a.Clients[0].Active, a.Units[1].Active = "inactive", "inactive" }, Clients, true,
 			"Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it was stopped together with dcm-apply.service"},
-		{"clients that went with it, and that PID 1 has forgotten", func(a *Account) {
+		{"the same, forgotten by PID 1", func(a *Account) {
 			a.Clients[0].Active, a.Clients[0].Ran, a.Units[1].Active = "inactive", false, "inactive"
 		}, Clients, true, "Profile cpx is on the GPUs, but a client is down", "vllm.service is down: it was stopped together with dcm-apply.service"},
 		{"clients that never ran", func(a *Account) {
 			a.Clients[0].Active, a.Clients[0].Ran, a.Clients[0].Before, a.Units[1].Active = "inactive", false, "inactive", "inactive"
 		}, Healthy, true, "Profile cpx is on the GPUs", ""},
-		{"a client not back that is now", func(a *Account) { a.Daemon.Error = &Problem{Clients, "not back: vllm.service", ""} }, Healthy, true,
+		{"a client that is up again", func(a *Account) { a.Daemon.Error = &Problem{Clients, "not back: vllm.service", ""} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
 		{"drop-ins that systemd could not load", func(a *Account) {
 			a.Daemon.Phase, a.Daemon.Error = runstate.Waiting, &Problem{Waiting, "cannot reload systemd", ""}
 		}, Waiting, true, "Profile cpx is on the GPUs, but the last apply failed", "cannot reload systemd"},
-		{"a failure that a daemon left which was stopped", func(a *Account) {
+		{"a failure saved by a stopped daemon", func(a *Account) {
 			a.Daemon.Phase, a.Daemon.Error, a.Units[0].Active = runstate.Waiting, &Problem{Waiting, "cannot reload systemd", ""}, "inactive"
 		}, Down, true, "Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is inactive"},
 		{"the daemon down", func(a *Account) { a.Units[0].Active, a.Units[0].Sub = "inactive", "dead" }, Down, true,
 			"Profile cpx is on the GPUs, but dcm.service does not run", "dcm.service is inactive (dead)"},
-		{"a unit disabled", func(a *Account) { a.Units[1].Enabled = "disabled" }, Disabled, true,
+		{"a disabled unit", func(a *Account) { a.Units[1].Enabled = "disabled" }, Disabled, true,
 			"Profile cpx is on the GPUs, but dcm-apply.service is disabled", "dcm-apply.service is disabled: it is not started at boot"},
-		{"units disabled where nothing is selected", func(a *Account) { a.Profile, a.Units[0].Enabled = Profile{}, "disabled" }, Idle, true, "No profile is selected", ""},
-		{"a broken edit", func(a *Account) { a.Profile.Selected, a.Profile.Broken = "", "dcm.toml:1: no" }, Kept, true,
+		{"disabled units without a profile", func(a *Account) { a.Profile, a.Units[0].Enabled = Profile{}, "disabled" }, Idle, true, "No profile is selected", ""},
+		{"an error in the configuration", func(a *Account) { a.Profile.Selected, a.Profile.Broken = "", "dcm.toml:1: no" }, Kept, true,
 			"Profile cpx is on the GPUs, but the configuration on disk cannot be used", "dcm.toml:1: no"},
-		{"a broken edit, seen by who cannot know the profile", func(a *Account) {
+		{"the same, without a known profile", func(a *Account) {
 			a.Profile.Broken = "dcm.toml:1: no"
 			for i := range a.GPUs {
 				a.GPUs[i].Want = Shape{}
 			}
 		}, Kept, true, "Profile cpx is on the GPUs, but", ""},
-		{"broken from the start", func(a *Account) { a.Profile = Profile{Broken: "dcm.toml:1: no"} }, Broken, false, "The configuration cannot be used", "dcm.toml:1: no"},
+		{"an error without a last good configuration", func(a *Account) { a.Profile = Profile{Broken: "dcm.toml:1: no"} }, Broken, false, "The configuration cannot be used", "dcm.toml:1: no"},
 		{"an outdated memory mode", func(a *Account) { a.GPUs[0].Pending, a.GPUs[1].Pending = "NPS4", "NPS4" }, Pending, true,
 			"Profile cpx is on the GPUs, but NPS4 is pending", "NPS4 is requested for 0000:00:00.0"},
 		{"hidden GPUs", func(a *Account) { a.GPUs, a.Hidden = nil, []Unavailable{{partGPUs, "permission denied"}} }, Unseen, false,
 			"Profile cpx is selected; the GPUs cannot be seen", ""},
-		{"clients that cannot be seen now", func(a *Account) {
+		{"clients that cannot be read", func(a *Account) {
 			a.Hidden, a.Daemon.Error = []Unavailable{{partClients, "no bus"}}, &Problem{Clients, "not back: vllm.service", ""}
 		}, Clients, true, "Profile cpx is on the GPUs", "not back: vllm.service"},
-		{"the worst of several", func(a *Account) { a.Units[0].Enabled, a.GPUs, a.Clients[0].Back = "disabled", a.GPUs[:7], false }, Missing, false,
+		{"the worst of several problems", func(a *Account) { a.Units[0].Enabled, a.GPUs, a.Clients[0].Back = "disabled", a.GPUs[:7], false }, Missing, false,
 			"Profile cpx is on 7 of 8 GPUs, but", ""},
 	}
 	for _, tt := range tests {
@@ -155,7 +155,7 @@ func TestHealth(t *testing.T) {
 				t.Errorf("problems %q, want %q", s, tt.problem)
 			}
 			if diff := cmp.Diff(got, Evaluate(got)); diff != "" {
-				t.Errorf("evaluated again (-once +twice):\n%s", diff)
+				t.Errorf("second evaluation (-once +twice):\n%s", diff)
 			}
 		})
 	}
@@ -178,8 +178,8 @@ func TestSummary_NextRetry(t *testing.T) {
 	}
 }
 
-// What a GPU without a driver has been asked for may be what the profile wants of it,
-// which is not known then.
+// The memory mode that was requested for a GPU without a driver may be the profile's, which is not
+// known then.
 func TestPending_GPUWithoutDriver(t *testing.T) {
 	a := eight()
 	for i := range a.GPUs {

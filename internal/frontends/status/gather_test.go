@@ -40,7 +40,7 @@ func hiddenParts(a Account) string {
 	return strings.Join(out, "\n")
 }
 
-func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
+func TestGather_FailedPart(t *testing.T) {
 	no := errors.New("permission denied")
 	tests := map[string]struct {
 		change func(*Sources)
@@ -62,13 +62,13 @@ func TestAPartThatFailsHidesItselfAlone(t *testing.T) {
 				t.Errorf("hidden (-want +got):\n%s", diff)
 			}
 			if a.Profile.Effective != "cpx" || a.Health.Summary == "" {
-				t.Errorf("no verdict on the other parts: %+v", a.Health)
+				t.Errorf("health without the failed part: %+v", a.Health)
 			}
 		})
 	}
 }
 
-func TestProfilesThatNeedNoDefinitionAreTold(t *testing.T) {
+func TestGather_PredefinedProfiles(t *testing.T) {
 	for want, seen := range map[string][]string{"cpx": nil, "all-1g.10gb cpx": {"all-1g.10gb", "cpx"}} {
 		s := sources()
 		gpus := s.GPUs
@@ -78,12 +78,12 @@ func TestProfilesThatNeedNoDefinitionAreTold(t *testing.T) {
 			return sight, err
 		}
 		if a := Gather(t.Context(), time.Now(), s); strings.Join(a.Profile.Defined, " ") != want {
-			t.Errorf("%q, want %q", a.Profile.Defined, want)
+			t.Errorf("profiles: got %q, want %q", a.Profile.Defined, want)
 		}
 	}
 }
 
-func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
+func TestGather_HangingPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sources()
 		hang := make(chan struct{})
@@ -101,15 +101,15 @@ func TestAPartThatHangsCostsItsOwnTime(t *testing.T) {
 	})
 }
 
-func TestAClientIsBackAsSoonAsItRuns(t *testing.T) {
+func TestGather_ClientBack(t *testing.T) {
 	a := Gather(t.Context(), time.Now(), sources())
 	if len(a.Clients) != 1 || !a.Clients[0].Back || a.Clients[0].Before != "active" {
 		t.Errorf("clients: %+v", a.Clients)
 	}
 }
 
-// A job (Type=oneshot) is not active after its end.
-func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
+// A client with Type=oneshot is inactive after it has ended.
+func TestGather_OneshotBack(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		now  Client
@@ -119,7 +119,7 @@ func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
 		{"a new run ended with success", Client{Active: "inactive", Invocation: "2"}, []string{"job.service"}, true},
 		{"no new run", Client{Active: "inactive", Invocation: "1"}, []string{"job.service"}, false},
 		{"a new run failed", Client{Active: "failed", Invocation: "2"}, nil, false},
-		{"a service that ended", Client{Active: "inactive", Invocation: "2"}, nil, false},
+		{"a service that has ended", Client{Active: "inactive", Invocation: "2"}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := sources()
@@ -131,15 +131,14 @@ func TestAJobIsBackWhenItHasEndedWell(t *testing.T) {
 				return UnitStates{Clients: []Client{tt.now}, Done: tt.done}, nil
 			}
 			if c := Gather(t.Context(), time.Now(), s).Clients; len(c) != 1 || c[0].Back != tt.back {
-				t.Errorf("clients are %+v, want back %t", c, tt.back)
+				t.Errorf("clients: got %+v, want back %t", c, tt.back)
 			}
 		})
 	}
 }
 
-// What was so at the end of the last restart is not so of a client that the next one has
-// taken down.
-func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
+// The results of the last restart do not apply to a client that the current run stops.
+func TestGather_ClientInRun(t *testing.T) {
 	s := sources()
 	s.Daemon = func(context.Context) (*runstate.State, error) {
 		up := func(unit string) runstate.Client {
@@ -162,21 +161,21 @@ func TestAClientThatARunTakesDownIsNotAsItWas(t *testing.T) {
 			return UnitStates{Clients: []Client{{Unit: "vllm.service", Load: "loaded", Active: now}}}, nil
 		}
 		if got := states()["vllm.service"]; got != want {
-			t.Errorf("%s is %q", now, got)
+			t.Errorf("%s: got %q", now, got)
 		}
 	}
-	s.Units = nil // as in the daemon's own look
+	s.Units = nil // the daemon does not query systemd
 	want := map[string]string{
 		"new.service":   "active, now restarting, as it was: false",
 		"vllm.service":  "active, now restarting, as it was: false",
 		"other.service": "active, now active, as it was: true",
 	}
 	if diff := cmp.Diff(want, states()); diff != "" {
-		t.Errorf("unasked (-want +got):\n%s", diff)
+		t.Errorf("without a query of systemd (-want +got):\n%s", diff)
 	}
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestGather_MissingGPU(t *testing.T) {
 	s := sources()
 	gpus := eight().GPUs
 	s.GPUs = func(context.Context) (Inventory, error) { return Inventory{GPUs: gpus[:1]}, nil }
@@ -191,16 +190,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	}
 }
 
-func TestABrokenFileLeavesTheDaemonsProfileInForce(t *testing.T) {
+func TestGather_ConfigurationError(t *testing.T) {
 	s := sources()
 	s.Settings = func() (Settings, error) { return Settings{}, errors.New("dcm.toml:1: no") }
 	a := Gather(t.Context(), time.Now(), s)
 	if a.Profile.Selected != "" || a.Profile.Effective != "cpx" || a.Health.State != Kept {
-		t.Errorf("%+v, %+v", a.Profile, a.Health)
+		t.Errorf("got %+v, %+v", a.Profile, a.Health)
 	}
 }
 
-// Whatever runs come after a refused reload, the request stays.
+// The request for a memory mode stays pending after runs that change nothing.
 func TestPending_AfterEmptyRun(t *testing.T) {
 	s := sources()
 	s.Host.Boot = "b"
@@ -213,7 +212,7 @@ func TestPending_AfterEmptyRun(t *testing.T) {
 	}
 }
 
-func TestHoldersInTheWayAreMarked(t *testing.T) {
+func TestGather_BlockingHolders(t *testing.T) {
 	s := sources()
 	s.Daemon = func(context.Context) (*runstate.State, error) {
 		return &runstate.State{Phase: runstate.Waiting, Profile: "cpx", Holders: []runstate.Holder{{PID: 7}}}, nil
@@ -225,6 +224,6 @@ func TestHoldersInTheWayAreMarked(t *testing.T) {
 	}
 	s.Holders = nil
 	if a = Gather(t.Context(), time.Now(), s); len(a.Holders) != 1 || !a.Holders[0].InWay {
-		t.Errorf("holders that were not looked for: %+v", a.Holders)
+		t.Errorf("holders that were not read: %+v", a.Holders)
 	}
 }

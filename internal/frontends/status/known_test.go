@@ -28,7 +28,7 @@ func TestRemember_OnlySuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); err == nil {
-			t.Fatalf("remembered: %+v", Evaluate(no).Health)
+			t.Fatalf("Remember wrote the GPUs of an unsuccessful account: %+v", Evaluate(no).Health)
 		}
 	}
 	if err := Remember(path, Evaluate(a)); err != nil {
@@ -36,7 +36,7 @@ func TestRemember_OnlySuccess(t *testing.T) {
 	}
 	known, err := ReadKnown(path)
 	if err != nil || len(known) != 8 || known[7] != a.GPUs[7].Address {
-		t.Errorf("known: %q, %v", known, err)
+		t.Errorf("known GPUs: got %q, %v", known, err)
 	}
 	before, _ := os.Stat(path)
 	if err := Remember(path, Evaluate(a)); err != nil {
@@ -58,7 +58,7 @@ func TestReadKnown_Errors(t *testing.T) {
 		}
 		_, err := ReadKnown(path)
 		if err == nil {
-			t.Fatal("no error")
+			t.Fatal("got no error")
 		}
 		if diff := cmp.Diff(want, err.Error()); diff != "" {
 			t.Errorf("error (-want +got):\n%s", diff)

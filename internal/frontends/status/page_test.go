@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestManualPage_MatchesJSON compares dcm-account(5) with the type: every key, with the
-// kind of its value, and no other.
+// TestManualPage_MatchesJSON compares dcm-account(5) with the types: both have the same keys with
+// values of the same kinds.
 func TestManualPage_MatchesJSON(t *testing.T) {
 	text, err := os.ReadFile("../../../packaging/man/dcm-account.5")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestManualPage_MatchesJSON(t *testing.T) {
 	}
 	_, keys, ok := strings.Cut(string(text), ".SH KEYS\n")
 	if !ok {
-		t.Fatal("the page has no section KEYS")
+		t.Fatal("dcm-account(5) has no section KEYS")
 	}
 	keys, _, _ = strings.Cut(keys, "\n.SH ")
 	documented := make(map[string]string)
@@ -35,16 +35,16 @@ func TestManualPage_MatchesJSON(t *testing.T) {
 	want := make(map[string]string)
 	forms(want, "", reflect.TypeFor[Account]())
 	if diff := cmp.Diff(want, documented); diff != "" {
-		t.Errorf("dcm-account(5) differs from the form (-form +page):\n%s", diff)
+		t.Errorf("keys of dcm-account(5) (-types +page):\n%s", diff)
 	}
 	for _, s := range States() {
 		if !strings.Contains(string(text), "\n.B "+strings.ReplaceAll(string(s), "-", `\-`)+"\n") {
-			t.Errorf("dcm-account(5) does not have the state %s", s)
+			t.Errorf("dcm-account(5) lacks the state %s", s)
 		}
 	}
 }
 
-// forms collects the keys of a type, "gpus[].address", with their kinds.
+// forms adds the keys of a type, such as "gpus[].address", with the kinds of their values.
 func forms(to map[string]string, at string, t reflect.Type) {
 	kind := map[reflect.Kind]string{reflect.String: "string", reflect.Bool: "boolean", reflect.Slice: "list", reflect.Map: "object",
 		reflect.Struct: "object", reflect.Pointer: "object", reflect.Int: "number", reflect.Uint32: "number", reflect.Uint64: "number", reflect.Float64: "number"}
@@ -91,13 +91,13 @@ func TestJSON_NoNullList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(text), "null") {
-		t.Errorf("null in %s", text)
+		t.Errorf("null in the JSON form: %s", text)
 	}
 	var back Account
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
 	if len(back.GPUs) != 1 {
-		t.Errorf("read back: %+v", back)
+		t.Errorf("decoded: %+v", back)
 	}
 }

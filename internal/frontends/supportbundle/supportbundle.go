@@ -1,6 +1,6 @@
-// Package supportbundle packs the output of several sources into one archive for support.
-// It must not import the sources. A source that fails or hangs costs only its own part: the
-// archive's first file lists what is in the archive, and what is missing with the reason.
+// Package supportbundle packs the output of several sources into one archive for support. It must not
+// import the sources. If a source fails or hangs, only its part is missing. The first file of the
+// archive lists the parts, and why others are missing.
 package supportbundle
 
 import (
@@ -19,17 +19,17 @@ import (
 // Contents is the name of the archive's first file.
 const Contents = "CONTENTS.txt"
 
-// maxPartSize limits a part in bytes, so that the archive can be sent. The end of a longer
-// part is kept, since the end of a log matters most.
+// maxPartSize limits a part in bytes. Of a longer part only the end is kept, since the end of a log is
+// the most useful.
 const maxPartSize = 4 << 20
 
-// partTimeout limits how long one part may take.
+// partTimeout limits the time to read one part.
 const partTimeout = 20 * time.Second
 
 // Part is one file of the archive.
 type Part struct {
 	Name        string // path in the archive
-	Description string // content and source, for the list
+	Description string // content and source of the part, for the list
 	Read        func(context.Context) ([]byte, error)
 }
 
@@ -66,8 +66,8 @@ func Write(ctx context.Context, w io.Writer, dir string, now time.Time, about st
 	return zip.Close()
 }
 
-// read reads one part. It returns what a part produced before it failed, and nothing for one
-// that does not answer in time.
+// read reads one part. If the part fails, read returns what it produced before. If it times out, read
+// returns nothing.
 func read(ctx context.Context, p Part) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()

@@ -63,7 +63,7 @@ func TestWrite_FailedParts(t *testing.T) {
 		files := unpack(t, b.Bytes())
 		long := files["r/dir/long.txt"]
 		if len(long) != maxPartSize || !strings.HasSuffix(long, "the end") {
-			t.Errorf("of the long one %d bytes are there", len(long))
+			t.Errorf("size of the long part: %d bytes", len(long))
 		}
 		delete(files, "r/dir/long.txt")
 		want := map[string]string{

@@ -43,8 +43,8 @@ func parseSequence(s string) key {
 	return keyOther
 }
 
-// parseKeys returns the keys in what a terminal sent, and the beginning of a sequence that is
-// not complete. complete says that no more input follows.
+// parseKeys returns the keys in the input of a terminal. rest is the beginning of an incomplete
+// sequence. complete means that no more input follows.
 func parseKeys(sent string, complete bool) (all []key, rest string) {
 	for sent != "" {
 		if sent[0] != '\x1b' {

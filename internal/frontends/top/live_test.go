@@ -20,7 +20,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// playing is the variable that makes this program a dcm top of its own.
+// playing is the environment variable that makes the test program run dcm top.
 const playing = "DCM_TOP_PLAYS"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play shows three partitions; each sample has its number.
+// play runs dcm top with three partitions. Each sample shows its number.
 func play(how string) int {
 	n := 0
 	look := func(context.Context) (status.Usage, error) {
@@ -52,11 +52,11 @@ func play(how string) int {
 	return 0
 }
 
-// pty is a terminal of which the test is the person in front.
+// pty is a terminal with a program in it. The test types and reads.
 type pty struct {
 	t     *testing.T
 	front *os.File
-	back  *os.File // stays open, so that the terminal outlives the program
+	back  *os.File // keeps the terminal open after the end of the program
 	cmd   *exec.Cmd
 	ended chan error
 
@@ -65,12 +65,12 @@ type pty struct {
 	changed chan struct{}
 }
 
-// start has dcm top play on a terminal of 80 by 24.
+// start runs play in a terminal of 80 by 24.
 func start(t *testing.T, how string) *pty {
 	t.Helper()
 	front, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("skipped: there are no terminals: %v", err)
+		t.Skipf("skipped: no terminals available: %v", err)
 	}
 	number, err := unix.IoctlGetInt(int(front.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -81,7 +81,7 @@ func start(t *testing.T, how string) *pty {
 	}
 	back, err := os.OpenFile(filepath.Join("/dev/pts", fmt.Sprint(number)), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("skipped: no terminal can be opened: %v", err)
+		t.Skipf("skipped: cannot open a terminal: %v", err)
 	}
 	p := &pty{t: t, front: front, back: back, ended: make(chan error, 1), changed: make(chan struct{}, 1)}
 	p.size(80, 24)
@@ -127,7 +127,7 @@ func (p *pty) size(width, height uint16) {
 	}
 }
 
-// mode is how the terminal treats what is typed.
+// mode returns the settings of the terminal.
 func (p *pty) mode() unix.Termios {
 	p.t.Helper()
 	m, err := unix.IoctlGetTermios(int(p.front.Fd()), unix.TCGETS)
@@ -143,7 +143,7 @@ func (p *pty) text() string {
 	return p.told.String()
 }
 
-// forget drops the output so far.
+// forget discards the output so far.
 func (p *pty) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *pty) sees(what string) {
 		select {
 		case <-p.changed:
 		case <-late:
-			p.t.Fatalf("%q is not shown; the output is %q", what, p.text())
+			p.t.Fatalf("output: got %q, want %q in it", p.text(), what)
 		}
 	}
 }
@@ -170,18 +170,18 @@ func (p *pty) types(keys string) {
 	}
 }
 
-// quits waits for the end, and sees to it that the terminal is as it was.
+// quits waits for the end of the program and checks that the terminal has its former settings.
 func (p *pty) quits(was unix.Termios) error {
 	p.t.Helper()
 	select {
 	case err := <-p.ended:
 		p.sees(leave)
 		if now := p.mode(); now != was {
-			p.t.Errorf("the terminal is left as %+v, was %+v", now, was)
+			p.t.Errorf("settings of the terminal: got %+v, want %+v", now, was)
 		}
 		return err
 	case <-testdeadline.After(20 * time.Second):
-		p.t.Fatalf("it does not end; the output is %q", p.text())
+		p.t.Fatalf("the program does not end; output: %q", p.text())
 	}
 	return nil
 }
@@ -207,11 +207,11 @@ func TestLive_RestoresTerminal(t *testing.T) {
 			p.sees(enter)
 			p.sees("look-1 ")
 			if now := p.mode(); test.how == "plain" && now.Lflag&(unix.ICANON|unix.ECHO) != 0 {
-				t.Error("the terminal does not deliver single keys")
+				t.Error("the terminal is not in raw mode")
 			}
 			test.end(p)
 			if err := p.quits(was); (err != nil) != test.fails {
-				t.Errorf("it ends with %v", err)
+				t.Errorf("result: got %v", err)
 			}
 		})
 	}
@@ -223,10 +223,10 @@ func TestLive_KeysAndResizes(t *testing.T) {
 	p.run()
 	p.sees("look-1 ")
 	p.sees("by partition, every 200ms; h for help, q to quit")
-	p.sees("look-3 ") // without a key
+	p.sees("look-3 ") // at the interval, without a key
 	for line := range strings.SplitSeq(strings.ReplaceAll(p.text(), home, "\r\n"), "\r\n") {
 		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); displayWidth(bare) > 80 {
-			t.Errorf("%q is wider than the terminal", bare)
+			t.Errorf("line %q is wider than the terminal", bare)
 		}
 	}
 	for _, step := range []struct{ keys, want string }{
@@ -237,7 +237,7 @@ func TestLive_KeysAndResizes(t *testing.T) {
 		p.types(step.keys)
 		p.sees(step.want)
 	}
-	// Stopped while another program uses the terminal.
+	// The program is stopped while another one uses the terminal.
 	raw := p.mode()
 	p.forget()
 	if err := unix.IoctlSetTermios(int(p.front.Fd()), unix.TCSETS, &was); err != nil {
@@ -254,7 +254,7 @@ func TestLive_KeysAndResizes(t *testing.T) {
 	p.sees("dcm-lease-1000-4f1c09aa.scope")
 	p.size(20, 4)
 	p.forget()
-	p.sees("PARTITION      MODE " + plain) // cut at 20
+	p.sees("PARTITION      MODE " + plain) // cut after 20 characters
 	p.types("q")
 	if err := p.quits(was); err != nil {
 		t.Error(err)

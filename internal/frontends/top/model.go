@@ -10,8 +10,8 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// model is the state of the screen. A key turns it into another model, and the view depends on
-// it alone (the architecture of bubbletea).
+// model is the state of the screen. A key changes it, and the screen shows nothing else (the
+// architecture of bubbletea).
 type model struct {
 	usage   status.Usage
 	loaded  bool
@@ -20,18 +20,18 @@ type model struct {
 	sort    int
 	reverse bool
 	help    bool
-	first   int // row shown
+	first   int // index of the first row on the screen
 	width   int
 	height  int
 }
 
-// newModel returns a model that is sorted by the column with that name, or by the first
-// column.
+// newModel returns a model that is sorted by the named column, or by the first one if there is none of
+// that name.
 func newModel(by string, every time.Duration) model {
 	return model{sort: max(0, slices.Index(Columns(), by)), every: every, width: 80, height: 24}
 }
 
-// action is what a key requests besides a change of the view.
+// action is an effect of a key outside of the model.
 type action int
 
 const (
@@ -123,7 +123,7 @@ func (m model) state() string {
 	return fmt.Sprintf("%s, every %s; h for help, q to quit", order, m.every)
 }
 
-// columns returns the columns, widened for the terminal.
+// columns returns the columns. On a wide terminal they get the additional width.
 func (m model) columns() []column {
 	all := columns()
 	total := len(all) - 1

@@ -49,10 +49,11 @@ const (
 	plain   = "\x1b[0m"
 )
 
+// screen is a terminal with the shown usage.
 type screen struct {
 	in, out *os.File
 	model   model
-	before  status.Usage
+	before  status.Usage // the previous sample
 }
 
 // enter switches the terminal to raw mode and to the alternate screen.
@@ -95,7 +96,7 @@ func (s *screen) run(ctx context.Context, query Query, every time.Duration) erro
 		case <-ctx.Done():
 			return nil
 		case sig := <-resized:
-			if sig == syscall.SIGCONT { // a shell used the terminal meanwhile
+			if sig == syscall.SIGCONT { // while dcm top was stopped, the shell used the terminal
 				if err := s.enter(); err != nil {
 					return err
 				}
@@ -108,7 +109,7 @@ func (s *screen) run(ctx context.Context, query Query, every time.Duration) erro
 		case r := <-results:
 			querying = false
 			if r.panic != nil {
-				panic(r.panic) // in this goroutine, which restores the terminal
+				panic(r.panic) // here, since this goroutine restores the terminal
 			}
 			s.update(r)
 			due.Reset(every)
@@ -129,7 +130,7 @@ func (s *screen) run(ctx context.Context, query Query, every time.Duration) erro
 	}
 }
 
-// sequenceTimeout is the time within which the whole sequence of a key arrives.
+// sequenceTimeout limits the time in which the whole sequence of a key arrives.
 const sequenceTimeout = 50 * time.Millisecond
 
 // press handles keys and reports whether to quit.
@@ -203,7 +204,7 @@ func (s *screen) draw() error {
 	return err
 }
 
-// Batch passes count results to print, or an unlimited number for 0.
+// Batch calls print with count results, or without end if count is 0.
 func Batch(ctx context.Context, query Query, every time.Duration, count int, print func(status.Usage) error) error {
 	var before status.Usage
 	for i := 0; ; i++ {

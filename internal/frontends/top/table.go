@@ -16,16 +16,17 @@ type column struct {
 	title       string
 	width       int
 	right       bool
-	extraThirds int // its share of additional width, in thirds
+	extraThirds int // its share of the additional width of the terminal, in thirds
 	descending  bool
 	cell        func(r row, width int) string
 	cmp         func(a, b status.PartUse) int // descending: larger values come first
 }
 
-// row is a partition with what its cells need.
+// row is a row of the table.
 type row struct {
 	status.PartUse
-	hidden, unseen bool // holders, processes
+	hidden bool // the holders are not known
+	unseen bool // the processes are not known
 }
 
 // Columns returns the names of the columns by which the table can be sorted.
@@ -37,7 +38,7 @@ func Columns() []string {
 	return out
 }
 
-// columns returns the columns in their minimal widths, together 80 characters.
+// columns returns the columns with their minimum widths, which add up to 80 characters.
 func columns() []column {
 	text := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
 		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
@@ -129,8 +130,8 @@ func pids(r row, width int) string {
 	return fitList(all, width, r.unseen, "")
 }
 
-// fitList returns as many items as fit into the width, and the number of the others. none is
-// shown for an empty list that is complete.
+// fitList returns as many items as fit into the width, and the number of the others, as "a,b+3". For an
+// empty list it returns none or, if hidden, that the items are unknown.
 func fitList(all []string, width int, hidden bool, none string) string {
 	switch {
 	case len(all) == 0 && hidden:
@@ -153,8 +154,8 @@ func fitList(all []string, width int, hidden bool, none string) string {
 	return ""
 }
 
-// sorted returns the partitions in the order of a column. Equal ones keep the order of the
-// GPUs.
+// sorted returns the partitions in the order of a column. Those with equal values keep the order of
+// the GPUs.
 func sorted(u status.Usage, by column, reverse bool) []row {
 	rows := make([]row, len(u.Parts))
 	for i, p := range u.Parts {
@@ -172,7 +173,7 @@ func sorted(u status.Usage, by column, reverse bool) []row {
 	return rows
 }
 
-// unlimitedWidth is more than any cell has.
+// unlimitedWidth is larger than the width of any cell.
 const unlimitedWidth = 1 << 20
 
 // Text returns the usage as a table in its natural width.

@@ -15,7 +15,7 @@ import (
 
 func known[T any](v T) *T { return &v }
 
-// three partitions: one used, one that is reserved, one of which nothing is known.
+// three returns three partitions: one in use, one reserved, one of which nothing is known.
 func three() status.Usage {
 	return status.Usage{Taken: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Parts: []status.PartUse{
 		{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Mode: "CPX/NPS4", NUMA: 0, Memory: 24 << 30, Used: known(uint64(0)), Busy: known(0.0), Holders: []string{"reservation vllm"}},
@@ -48,16 +48,16 @@ func TestText_UnknownValues(t *testing.T) {
 	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
 	text := Text(u, "partition", false)
 	if strings.Contains(text, "free") || strings.Contains(text, "held") || strings.Contains(text, "with processes") {
-		t.Errorf("it says more than is known:\n%s", text)
+		t.Errorf("unknown values are shown as known:\n%s", text)
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if got := strings.Fields(lines[len(lines)-1]); !cmp.Equal(got, []string{"0000:05:00.0-2", "CPX/NPS4", "-", "-", "-", "-", "-", "-", "-"}) {
-		t.Errorf("the last line is %q", got)
+		t.Errorf("last line: got %q", got)
 	}
 	m := newModel("busy", time.Second)
 	m.usage, m.loaded = u, true
 	if got := m.view()[1]; got != "by busy; incomplete: PID 1 does not answer" {
-		t.Errorf("the second line is %q", got)
+		t.Errorf("second line: got %q", got)
 	}
 }
 
@@ -103,18 +103,18 @@ func TestFit(t *testing.T) {
 		{"abc", 1, "…"},
 	} {
 		if got := fit(test.in, test.width, false); got != test.want || displayWidth(got) != test.width {
-			t.Errorf("%q at %d is %q, want %q", test.in, test.width, got, test.want)
+			t.Errorf("fit(%q, %d): got %q, want %q", test.in, test.width, got, test.want)
 		}
 	}
 	for bytes, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1K", 13 << 29: "6.5G", 192 << 30: "192G", 1000 << 20: "1000M", 1023<<20 + 1<<19: "1024M", 1 << 63: "8E"} {
 		if got := formatBytes(bytes); got != want || displayWidth(got) > 6 {
-			t.Errorf("%d bytes are %q, want %q", bytes, got, want)
+			t.Errorf("formatBytes(%d): got %q, want %q", bytes, got, want)
 		}
 	}
 }
 
-// Whatever is on it, however small it is: no line is wider than the screen, and there are
-// no more than it has.
+// For any content and any size, no line is wider than the screen, and there are no more lines than it
+// has.
 func TestView_AnySize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -131,7 +131,7 @@ func TestView_AnySize(t *testing.T) {
 			all := []key{"h", "<", ">", "r", "x", keyUp, keyDown, keyLeft, keyRight, keyPageUp, keyPageDown, keyHome, keyEnd, keyOther, keyEscape}
 			var a action
 			if m, a = m.press(all[r.IntN(len(all))]); a != nothing {
-				t.Fatalf("a key asked for %d", a)
+				t.Fatalf("action of a key: got %d", a)
 			}
 		}
 		lines := m.view()
@@ -184,7 +184,7 @@ func TestParseKeys(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" || rest != "" {
 			t.Errorf("%q (-want +got), rest %q:\n%s", sent, rest, d)
 		}
-		// However it is cut.
+		// The same in any pieces.
 		var parts []key
 		left := ""
 		for i := range sent {
@@ -197,7 +197,7 @@ func TestParseKeys(t *testing.T) {
 		}
 	}
 	if got, rest := parseKeys("\x1b", true); len(got) != 1 || got[0] != keyEscape || rest != "" {
-		t.Errorf("an escape alone is %q, rest %q", got, rest)
+		t.Errorf("a single escape: got %q, rest %q", got, rest)
 	}
 }
 

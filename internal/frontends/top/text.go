@@ -43,8 +43,8 @@ func runeWidth(r rune) int {
 
 const cut = '…'
 
-// fit returns the text in exactly the given width: padded, or without its middle, since names
-// of units differ at their end.
+// fit pads the text to the width, or cuts out its middle. The end is kept, since names of units often
+// differ there.
 func fit(s string, width int, right bool) string {
 	s = sanitize.Text(s)
 	if over := displayWidth(s) - width; over > 0 {
@@ -57,7 +57,7 @@ func fit(s string, width int, right bool) string {
 	return s + fill
 }
 
-// cutMiddle keeps as many characters from the beginning and the end as fit.
+// cutMiddle replaces the middle of the text by "…", so that it fits into the width.
 func cutMiddle(s string, width int) string {
 	if width < 1 {
 		return ""

@@ -29,11 +29,10 @@ type Interface struct {
 	Methods     map[string]Method
 }
 
-// Method runs a call and returns its last reply, a value that becomes a JSON object. send
-// sends a reply before that; it is nil if the client accepts only one reply. An [*Error] is
-// sent to the client, any other error ends the connection. ctx ends with the connection if
-// send is not nil; otherwise the call is completed even if the client disconnects, and ctx
-// ends with the server.
+// Method runs a call and returns its last reply, a value that is encoded as a JSON object. send
+// sends earlier replies; it is nil if the client accepts only one. An [*Error] is sent to the client,
+// any other error ends the connection. If send is nil, the call is completed even if the client
+// disconnects, and ctx ends with the server. Otherwise ctx ends with the connection.
 type Method func(ctx context.Context, from Peer, p Parameters, send func(any) error) (any, error)
 
 // Peer is the process that made the connection, as the kernel reports it.
@@ -42,14 +41,14 @@ type Peer struct {
 	UID uint32
 }
 
-// Limits bound the work of a server. A zero value means the default.
+// Limits limit the work of a server. A zero value means the default.
 type Limits struct {
 	Message        int           // size of a call in bytes
 	Connections    int           // concurrent connections
 	Calls          int           // unanswered calls of one connection
-	MessageTimeout time.Duration // for reading or writing one message
-	SilenceTimeout time.Duration // of a connection without a call
-	IdleTimeout    time.Duration // of a server without connections; it then ends
+	MessageTimeout time.Duration // time to read or write one message
+	SilenceTimeout time.Duration // a connection without a call is closed after it
+	IdleTimeout    time.Duration // a server without connections ends after it
 }
 
 const (

@@ -20,7 +20,7 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// echo is a service with a method of each kind.
+// echo returns an interface with a method of each kind.
 func echo(waits chan struct{}) Interface {
 	return Interface{Name: "a.b", Description: "interface a.b\n", Methods: map[string]Method{
 		"Say": func(_ context.Context, from Peer, p Parameters, _ func(any) error) (any, error) {
@@ -50,7 +50,7 @@ func echo(waits chan struct{}) Interface {
 	}}
 }
 
-// served is a server on a socket of its own; it ends with the test.
+// served starts a server on a new socket. end stops it.
 func served(t *testing.T, limits Limits, waits chan struct{}) (path string, end func() error) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "socket")
@@ -67,7 +67,7 @@ func served(t *testing.T, limits Limits, waits chan struct{}) (path string, end 
 	return path, end
 }
 
-// raw sends bytes, ends the sending side and returns all that comes back.
+// raw sends bytes, closes the sending side and returns all replies.
 func raw(t *testing.T, path, text string) string {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
@@ -75,66 +75,66 @@ func raw(t *testing.T, path, text string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// A server that refuses a message may be gone before all of it was taken.
+	// A server that refuses a message may close the connection before it has read all of it.
 	_, _ = io.WriteString(conn, text)
 	_ = conn.CloseWrite()
 	out, _ := io.ReadAll(conn)
 	return strings.ReplaceAll(string(out), "\x00", "|")
 }
 
-func TestAnswers(t *testing.T) {
+func TestServer_Replies(t *testing.T) {
 	path, _ := served(t, Limits{}, nil)
 	uid, _ := json.Marshal(os.Getuid())
 	const failing = `{"parameters":`
 	for name, tt := range map[string]struct{ in, want string }{
-		"a call":              {`{"method":"a.b.Say","parameters":{"text":"x"}}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
-		"one answer of more":  {`{"method":"a.b.Say","parameters":{"text":"x"},"more":true}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
-		"several":             {`{"method":"a.b.Count","more":true}`, `{"parameters":{"n":0},"continues":true}|{"parameters":{"n":1},"continues":true}|{"parameters":{"n":2},"continues":true}|{"parameters":{"n":3}}|`},
-		"several, not wanted": {`{"method":"a.b.Count"}`, failing + `{},"error":"org.varlink.service.ExpectedMore"}|`},
-		"none":                {`{"method":"a.b.Say","parameters":{"text":"x"},"oneway":true}`, ""},
-		"none, of an error":   {`{"method":"a.b.Nay","oneway":true}`, ""},
-		"no such interface":   {`{"method":"a.c.Say"}`, failing + `{"interface":"a.c"},"error":"org.varlink.service.InterfaceNotFound"}|`},
-		"no such method":      {`{"method":"a.b.say"}`, failing + `{"method":"a.b.say"},"error":"org.varlink.service.MethodNotFound"}|`},
-		"a parameter lacks":   {`{"method":"a.b.Say"}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
-		"it is null":          {`{"method":"a.b.Say","parameters":{"text":null}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
-		"of another type":     {`{"method":"a.b.Say","parameters":{"text":1}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
-		"an unknown one":      {`{"method":"a.b.Say","parameters":{"text":"","Text":""}}`, failing + `{"parameter":"Text"},"error":"org.varlink.service.InvalidParameter"}|`},
-		"an upgrade":          {`{"method":"a.b.Say","upgrade":true}`, failing + `{"parameter":"upgrade"},"error":"org.varlink.service.InvalidParameter"}|`},
-		"two in a row": {`{"method":"a.b.Nay","oneway":true}` + "\x00" + `{"method":"a.b.Say","parameters":{"text":"y"}}`,
+		"a call":                             {`{"method":"a.b.Say","parameters":{"text":"x"}}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
+		"one reply to a call with more":      {`{"method":"a.b.Say","parameters":{"text":"x"},"more":true}`, `{"parameters":{"text":"x","uid":` + string(uid) + `}}|`},
+		"several":                            {`{"method":"a.b.Count","more":true}`, `{"parameters":{"n":0},"continues":true}|{"parameters":{"n":1},"continues":true}|{"parameters":{"n":2},"continues":true}|{"parameters":{"n":3}}|`},
+		"several replies, call without more": {`{"method":"a.b.Count"}`, failing + `{},"error":"org.varlink.service.ExpectedMore"}|`},
+		"none":                               {`{"method":"a.b.Say","parameters":{"text":"x"},"oneway":true}`, ""},
+		"oneway call with an error":          {`{"method":"a.b.Nay","oneway":true}`, ""},
+		"no such interface":                  {`{"method":"a.c.Say"}`, failing + `{"interface":"a.c"},"error":"org.varlink.service.InterfaceNotFound"}|`},
+		"no such method":                     {`{"method":"a.b.say"}`, failing + `{"method":"a.b.say"},"error":"org.varlink.service.MethodNotFound"}|`},
+		"a missing parameter":                {`{"method":"a.b.Say"}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"a null parameter":                   {`{"method":"a.b.Say","parameters":{"text":null}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"a parameter of another type":        {`{"method":"a.b.Say","parameters":{"text":1}}`, failing + `{"parameter":"text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"an unknown parameter":               {`{"method":"a.b.Say","parameters":{"text":"","Text":""}}`, failing + `{"parameter":"Text"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"an upgrade":                         {`{"method":"a.b.Say","upgrade":true}`, failing + `{"parameter":"upgrade"},"error":"org.varlink.service.InvalidParameter"}|`},
+		"two calls": {`{"method":"a.b.Nay","oneway":true}` + "\x00" + `{"method":"a.b.Say","parameters":{"text":"y"}}`,
 			`{"parameters":{"text":"y","uid":` + string(uid) + `}}|`},
 		"info": {`{"method":"org.varlink.service.GetInfo"}`, `{"parameters":{"vendor":"v","product":"p","version":"1","url":"","interfaces":["org.varlink.service","a.b"]}}|`},
 		"a description": {`{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a.b"}}`,
 			`{"parameters":{"description":"interface a.b\n"}}|`},
 		"of nothing": {`{"method":"org.varlink.service.GetInterfaceDescription","parameters":{"interface":"a"}}`,
 			failing + `{"interface":"a"},"error":"org.varlink.service.InterfaceNotFound"}|`},
-		"no method":            {`{"parameters":{}}`, ""},
-		"a method of no parts": {`{"method":"x"}`, ""},
-		"an array":             {`[]`, ""},
-		"null":                 {`null`, ""},
-		"more and none":        {`{"method":"a.b.Say","more":true,"oneway":true}`, ""},
-		"another case":         {`{"Method":"a.b.Say"}`, ""},
-		"no JSON":              {"\xff", ""},
-		"nothing":              {"", ""},
+		"no method":                     {`{"parameters":{}}`, ""},
+		"a method without an interface": {`{"method":"x"}`, ""},
+		"an array":                      {`[]`, ""},
+		"null":                          {`null`, ""},
+		"more and oneway":               {`{"method":"a.b.Say","more":true,"oneway":true}`, ""},
+		"another case":                  {`{"Method":"a.b.Say"}`, ""},
+		"no JSON":                       {"\xff", ""},
+		"nothing":                       {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := raw(t, path, tt.in+"\x00"); got != tt.want {
-				t.Errorf("answered %s\nwant     %s", got, tt.want)
+				t.Errorf("reply: got %s\nwant     %s", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestAMessageHasAnEnd(t *testing.T) {
+func TestServer_IncompleteMessage(t *testing.T) {
 	path, _ := served(t, Limits{Message: 100}, nil)
 	if got := raw(t, path, `{"method":"a.b.Say","parameters":{"text":"`+strings.Repeat("x", 1000)+`"}}`+"\x00"); got != "" {
-		t.Errorf("answered %s", got)
+		t.Errorf("reply: got %s, want none", got)
 	}
-	if got := raw(t, path, `{"method":"a.b.Say"`); got != "" { // cut off
-		t.Errorf("answered %s", got)
+	if got := raw(t, path, `{"method":"a.b.Say"`); got != "" { // incomplete
+		t.Errorf("reply: got %s, want none", got)
 	}
 }
 
-func TestWhatALostClientAskedForGoesOn(t *testing.T) {
+func TestServer_ClientDisconnects(t *testing.T) {
 	waits := make(chan struct{})
 	path, end := served(t, Limits{}, waits)
 	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
@@ -150,18 +150,18 @@ func TestWhatALostClientAskedForGoesOn(t *testing.T) {
 	<-failed
 	select {
 	case <-waits:
-		t.Error("the call has ended with its client")
+		t.Error("the call ended when its client disconnected")
 	default:
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- end() }()
-	<-waits // the server's end is the call's
+	<-waits // the call ends with the server
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAFollowedCallEndsWithItsClient(t *testing.T) {
+func TestServer_MoreEndsWithClient(t *testing.T) {
 	waits := make(chan struct{})
 	path, _ := served(t, Limits{}, waits)
 	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
@@ -176,7 +176,7 @@ func TestAFollowedCallEndsWithItsClient(t *testing.T) {
 	<-waits
 }
 
-func TestTheClient(t *testing.T) {
+func TestClient(t *testing.T) {
 	path, end := served(t, Limits{Connections: 1}, nil)
 	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
 	defer cancel()
@@ -193,13 +193,13 @@ func TestTheClient(t *testing.T) {
 		t.Error(err)
 	}
 	if diff := cmp.Diff([]string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`}, all); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
+		t.Errorf("replies (-want +got):\n%s", diff)
 	}
 	var told *varlinktest.Error
 	if err := c.Call(ctx, "a.b.Nay", nil, nil); !errors.As(err, &told) || told.Name != "org.varlink.service.MethodNotFound" {
 		t.Errorf("%v", err)
 	}
-	// Another one waits for its turn.
+	// The server serves no second connection until the first one is closed.
 	second, err := varlinktest.Dial(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestTheClient(t *testing.T) {
 	}
 }
 
-func TestAServerOfNobodyEnds(t *testing.T) {
+func TestServer_EndsWhenIdle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -228,7 +228,7 @@ func TestAServerOfNobodyEnds(t *testing.T) {
 	}
 }
 
-func TestASilentConnectionEnds(t *testing.T) {
+func TestServer_SilentConnection(t *testing.T) {
 	path, _ := served(t, Limits{SilenceTimeout: 1}, nil)
 	conn, err := net.Dial("unix", path)
 	if err != nil {
@@ -249,7 +249,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if intf, name := split(c.Method); intf+"."+name != c.Method {
-			t.Errorf("%q is %q and %q", c.Method, intf, name)
+			t.Errorf("%q is split into %q and %q", c.Method, intf, name)
 		}
 		again, err := encode(map[string]any{"method": c.Method, "parameters": c.Parameters, "more": c.More, "oneway": c.Oneway, "upgrade": c.upgrade})
 		if err != nil || bytes.IndexByte(again, 0) != len(again)-1 {

@@ -1,9 +1,8 @@
-// Package varlink implements a server of the varlink protocol (varlink.org) over a stream:
-// JSON objects, each terminated by a NUL. It has what a service needs: calls with one reply,
-// several replies or none, the errors that every service has, and org.varlink.service, which
-// varlinkctl(1) uses to introspect a service.
+// Package varlink implements a server of the varlink protocol (varlink.org): JSON objects over a
+// stream, each terminated by a NUL. It supports calls with one reply, several replies or none, the
+// standard errors, and org.varlink.service, which varlinkctl(1) uses to introspect a service.
 //
-// It must not know any other interface. The mode of the socket decides who may connect. The
+// It must not know any other interface. The file mode of the socket determines who may connect. The
 // size, the duration and the number of messages are limited for every caller.
 package varlink
 
@@ -19,7 +18,7 @@ import (
 
 // Call is a client's call.
 type Call struct {
-	Method     string     // with its interface, "org.varlink.serviceInterface.GetInfo"
+	Method     string     // with its interface, "org.varlink.service.GetInfo"
 	Parameters Parameters // by name, each in JSON
 	More       bool       // the client accepts several replies
 	Oneway     bool       // the client wants no reply
@@ -30,7 +29,7 @@ type Call struct {
 // Parameters are the parameters of a call by name.
 type Parameters map[string]json.RawMessage
 
-// reply is a reply as it is sent.
+// reply is a reply in the form of the protocol.
 type reply struct {
 	Parameters any    `json:"parameters,omitempty"`
 	Continues  bool   `json:"continues,omitempty"` // another reply follows
@@ -39,8 +38,8 @@ type reply struct {
 
 // Error is an error of an interface, with its parameters. It is the reply to a call.
 type Error struct {
-	Name       string // "org.varlink.serviceInterface.InvalidParameter"
-	Parameters any    // of a type that becomes a JSON object
+	Name       string // "org.varlink.service.InvalidParameter"
+	Parameters any    // a value that is encoded as a JSON object
 }
 
 func (e *Error) Error() string {
@@ -67,11 +66,11 @@ func InvalidParameter(name string) *Error {
 	return &Error{serviceInterface + ".InvalidParameter", map[string]string{"parameter": name}}
 }
 
-// ExpectedMore is the reply to a call that must have More set.
+// ExpectedMore is the reply to a call without More whose method sends several replies.
 func ExpectedMore() *Error { return &Error{serviceInterface + ".ExpectedMore", struct{}{}} }
 
-// Into stores the parameters in values, by name. It returns [InvalidParameter] for one that is
-// missing, unknown or of another type.
+// Into stores the parameters in values, which contains a pointer for each name. It returns
+// [InvalidParameter] for a parameter that is missing, unknown or of another type.
 func (p Parameters) Into(values map[string]any) error {
 	for name := range p {
 		if _, ok := values[name]; !ok {
@@ -91,8 +90,8 @@ func (p Parameters) Into(values map[string]any) error {
 // is nothing to reply to.
 var errMalformed = errors.New("not a varlink call")
 
-// parse parses a message without its NUL. Names of fields are case-sensitive, unlike in
-// package json.
+// parse parses a message without its NUL. Unlike in package json, names of fields are
+// case-sensitive.
 func parse(message []byte) (Call, error) {
 	var fields map[string]json.RawMessage
 	if !utf8.Valid(message) || json.Unmarshal(message, &fields) != nil || fields == nil {
@@ -116,7 +115,7 @@ func split(method string) (intf, name string) {
 	return method[:dot], method[dot+1:]
 }
 
-// errTooLarge ends a connection.
+// errTooLarge is returned for a message above the limit. The connection ends.
 var errTooLarge = errors.New("the message is too large")
 
 // readMessage reads up to the next NUL. It returns io.EOF at the end of the stream between two

@@ -18,10 +18,10 @@ func TestUnconfined_Hint(t *testing.T) {
 		is   reservation.Confined
 		want *status.Unconfined
 	}{
-		{"as it should be", reservation.Confined{Confined: running}, nil},
-		{"its files override dcm's", reservation.Confined{Confined: running, Loaded: []string{"DevicePolicy=auto, want closed"}},
+		{"confined", reservation.Confined{Confined: running}, nil},
+		{"its files override the drop-in", reservation.Confined{Confined: running, Loaded: []string{"DevicePolicy=auto, want closed"}},
 			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: files}},
-		{"it was started without them", reservation.Confined{Confined: running, Running: "its processes run in /system.slice/a.service, want dcm-a.slice"},
+		{"started without the drop-in", reservation.Confined{Confined: running, Running: "its processes run in /system.slice/a.service, want dcm-a.slice"},
 			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"its processes run in /system.slice/a.service, want dcm-a.slice"}, Hint: "systemctl restart a.service"}},
 		{"a lease", reservation.Confined{Confined: systemd.Confined{Unit: "dcm-lease-0-00000001.scope"}, Lease: true, Loaded: []string{"DevicePolicy=auto, want closed"}},
 			&status.Unconfined{Unit: "dcm-lease-0-00000001.scope", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: "dcm release dcm-lease-0-00000001.scope"}},
@@ -29,7 +29,7 @@ func TestUnconfined_Hint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, wrong := unconfined(tt.is)
 			if wrong != (tt.want != nil) {
-				t.Fatalf("found %v", got)
+				t.Fatalf("got %v", got)
 			}
 			if tt.want != nil {
 				if diff := cmp.Diff(*tt.want, got); diff != "" {

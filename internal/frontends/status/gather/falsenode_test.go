@@ -43,7 +43,7 @@ func TestFalseNode(t *testing.T) {
 			}
 			found := len(s.Problems) == 1 && s.Problems[0].State == status.Nodeless && s.Problems[0].Hint != ""
 			if found != tt.want || len(s.Problems) > 1 {
-				t.Errorf("problems are %+v, want one: %t", s.Problems, tt.want)
+				t.Errorf("problems: got %+v, want one: %t", s.Problems, tt.want)
 			}
 		})
 	}

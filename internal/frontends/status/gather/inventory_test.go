@@ -16,9 +16,9 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// On a kernel that has 64 minors the BMC's display leaves the last partition without.
+// A kernel with 64 minors has none left for the last partition if the BMC's display uses one.
 func TestInventory_PartitionWithoutMinor(t *testing.T) {
-	for _, kernel := range []string{"5.14.0-427.el9", "6.12.0-new"} { // the second one lies
+	for _, kernel := range []string{"5.14.0-427.el9", "6.12.0-new"} { // the second version number does not show the limit
 		node := simtest.Start(t, "mi300x-8-bmc", sim.Options{OldMinors: true, Parameters: sim.Parameters{Mode: partition.CPX}})
 		root := t.TempDir()
 		h := &host.Host{Root: root}
@@ -28,13 +28,13 @@ func TestInventory_PartitionWithoutMinor(t *testing.T) {
 		}
 		s, err := Inventory(t.Context(), h, nil, status.Inventory{}, false)
 		if err != nil || len(s.Problems) != 1 || s.Problems[0].State != status.Nodeless {
-			t.Fatalf("%s: the problems are %+v, %v", kernel, s.Problems, err)
+			t.Fatalf("%s: problems: got %+v, %v", kernel, s.Problems, err)
 		}
 		if text := s.Problems[0].Text; !strings.HasPrefix(text, "0000:e5:00.0-7 gets no device node: the GPUs and ") || !strings.Contains(text, "take 65 DRM devices") {
-			t.Errorf("%s: text is %s", kernel, text)
+			t.Errorf("%s: text: got %s", kernel, text)
 		}
 		if n := len(s.Parts); n != 63 {
-			t.Errorf("%s: %d partitions", kernel, n)
+			t.Errorf("%s: partitions: got %d", kernel, n)
 		}
 		gpus := partition.Typical(0x74a1, 8)
 		for i := range gpus {
@@ -54,8 +54,8 @@ func TestInventory_PartitionWithoutMinor(t *testing.T) {
 	if err := os.Symlink(node.Sys, h.Path("sys")); err != nil {
 		t.Fatal(err)
 	}
-	hosttest.Plant(t, h.Root, "proc/sys/kernel/osrelease", "5.14.0-503.el9\n") // with more than its number says
+	hosttest.Plant(t, h.Root, "proc/sys/kernel/osrelease", "5.14.0-503.el9\n") // supports more minors than its version suggests
 	if s, err := Inventory(t.Context(), h, nil, status.Inventory{}, false); err != nil || len(s.Problems) > 0 || len(s.Parts) != 64 {
-		t.Errorf("where there are minors beyond: %+v, %d partitions, %v", s.Problems, len(s.Parts), err)
+		t.Errorf("kernel with more minors: %+v, %d partitions, %v", s.Problems, len(s.Parts), err)
 	}
 }

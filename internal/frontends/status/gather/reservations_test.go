@@ -33,13 +33,13 @@ func TestReservationState_GuardOff(t *testing.T) {
 		return r.Guard.Why
 	}
 	if got := why(); got != "" {
-		t.Errorf("before it is said that %s", got)
+		t.Errorf("reason before: got %q, want none", got)
 	}
 	if err := os.WriteFile(h.GuardOff(), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got := why(); got != "an administrator has switched the guard off" {
-		t.Errorf("it is said that %q", got)
+		t.Errorf("reason: got %q", got)
 	}
 }
 

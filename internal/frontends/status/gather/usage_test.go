@@ -34,9 +34,9 @@ func TestProcessFinder(t *testing.T) {
 		me = c.user(7)
 	}
 	want := []status.Process{
-		{PID: 9, Unit: "b.service", User: me, Memory: &much}, // of whose open files nothing is known
+		{PID: 9, Unit: "b.service", User: me, Memory: &much}, // its open files are not known
 		{PID: 7, Command: "python3", Unit: "a.service", User: me, Memory: &little},
-		{PID: 11, Memory: &little}, // has ended
+		{PID: 11, Memory: &little}, // a process that has ended
 		{PID: 8, Command: "card", User: me},
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -21,8 +21,7 @@ func (s sighted) Devices(context.Context) ([]gpu.Device, error) {
 	return append([]gpu.Device{}, s...), nil
 }
 
-// TestDevices_HiddenFromProcess: all that a plan is made of comes through
-// the account's JSON.
+// TestDevices_HiddenFromProcess checks that the account's JSON contains all data that a plan needs.
 func TestDevices_HiddenFromProcess(t *testing.T) {
 	gpus, err := partition.ParseNode("h100-8")
 	if err != nil {
@@ -35,7 +34,7 @@ func TestDevices_HiddenFromProcess(t *testing.T) {
 	full.MIGPending, full.ModeResetsGPU, full.GeometryBlocked, full.ModeBlocked = true, true, "not now", "no reset"
 	off := gpu.Device{GPU: gpus[1], Model: "H100", ExclusiveNodes: []string{"/dev/nvidia1"}}
 	alone := gpu.Device{GPU: partition.GPU{Address: gpus[2].Address, Vendor: gpus[2].Vendor}, SkipReason: "no library"}
-	text, err := json.Marshal(status.Account{GPUs: tellers([]gpu.Device{full, off, alone})})
+	text, err := json.Marshal(status.Account{GPUs: statusGPUs([]gpu.Device{full, off, alone})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,27 +58,27 @@ func TestDevices_HiddenFromProcess(t *testing.T) {
 	}
 }
 
-func tellers(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
+func statusGPUs(devices []gpu.Device) []status.GPU { return gpus(devices, partition.Layout{}) }
 
 func TestDevices_DaemonErrors(t *testing.T) {
 	kept := sighted{{GPU: partition.GPU{Address: "0000:41:00.0"}, SkipReason: "cannot read 0000:41:00.0: no permission", AccessDenied: true}}
-	for name, tell := range map[string]struct {
+	for name, tt := range map[string]struct {
 		account status.Account
 		err     error
 		want    string
 	}{
-		"no daemon":        {err: errors.New("no such file"), want: "no permission; the daemon, which may have access, does not answer: no such file"},
-		"not in it":        {want: "does not know it"},
-		"of another dcm":   {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "has no MIG instances"},
-		"cannot be parsed": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Placements{Laid: "3g@x"}}}}, want: "is not valid"},
+		"no daemon":                  {err: errors.New("no such file"), want: "no permission; the daemon, which may have access, does not answer: no such file"},
+		"not in the account":         {want: "does not know it"},
+		"account of another version": {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0"}}}, want: "has no MIG instances"},
+		"cannot be parsed":           {account: status.Account{GPUs: []status.GPU{{Address: "0000:41:00.0", Slots: &status.Placements{Laid: "3g@x"}}}}, want: "is not valid"},
 	} {
-		if _, err := Devices(t.Context(), kept, func(context.Context) (status.Account, error) { return tell.account, tell.err }); err == nil || !strings.Contains(err.Error(), tell.want) {
-			t.Errorf("%s: %v, want %q", name, err, tell.want)
+		if _, err := Devices(t.Context(), kept, func(context.Context) (status.Account, error) { return tt.account, tt.err }); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 	open := sighted{{SkipReason: "not bound"}}
 	if _, err := Devices(t.Context(), open, nil); err != nil {
-		t.Errorf("without hidden GPUs the daemon is called: %v", err)
+		t.Errorf("the daemon was called although no GPU is hidden: %v", err)
 	}
 }
 
@@ -92,8 +91,8 @@ func (p partly) Devices(context.Context) ([]gpu.Device, error) {
 	return append([]gpu.Device{}, p.devices...), p.err
 }
 
-// An exclusive reservation hides the KFD's nodes from root's shell, not the modes.
-func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
+// An exclusive reservation hides the KFD's nodes even from a shell of root, but not the modes.
+func TestDevices_HiddenPartitionsOfAMD(t *testing.T) {
 	d := gpu.Device{GPU: partition.Typical(0x74a1, 1)[0], AccessDenied: true}
 	d.Hive = 0
 	d.Vendor, d.Compute = partition.AMD, partition.CPX
@@ -106,7 +105,7 @@ func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
 	}
 	got, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return told, nil })
 	if !errors.Is(err, other) || errors.Is(err, gpu.ErrAccessDenied) {
-		t.Errorf("error is %v, want only the one about the other GPU", err)
+		t.Errorf("error: got %v, want only the one about the other GPU", err)
 	}
 	want := d
 	want.SkipReason, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
@@ -116,6 +115,6 @@ func TestHiddenPartitionsOfAMDAreTheDaemons(t *testing.T) {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 	if _, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrAccessDenied) {
-		t.Errorf("without the daemon the error is %v, want that the GPU is hidden", err)
+		t.Errorf("error without the daemon: got %v, want that the GPU is hidden", err)
 	}
 }

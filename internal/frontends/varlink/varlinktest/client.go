@@ -1,5 +1,5 @@
-// Package varlinktest calls a varlink service for a test. It knows nothing of how dcm
-// answers, and reads the protocol by itself.
+// Package varlinktest has a varlink client for tests. It does not use the code of package varlink, so
+// that an error there is detected.
 package varlinktest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"net"
 )
 
-// Error is an error of a service's.
+// Error is an error that a service returned.
 type Error struct {
 	Name       string
 	Parameters json.RawMessage
@@ -34,16 +34,15 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return &Client{conn, bufio.NewReader(conn)}, nil
 }
 
-// Close ends the connection. What was asked for goes on.
+// Close closes the connection. A call without More is completed.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Call makes a call and reads its answer into out. An error of the service's is an
-// [*Error].
+// Call makes a call and decodes its reply into out. It returns an [*Error] of the service as it is.
 func (c *Client) Call(ctx context.Context, method string, in, out any) error {
 	return c.call(ctx, method, in, false, func(p json.RawMessage) error { return json.Unmarshal(p, out) })
 }
 
-// Follow makes a call and hands on every answer, until the last or an error.
+// Follow makes a call with More and calls each with every reply, until the last one or an error.
 func (c *Client) Follow(ctx context.Context, method string, in any, each func(json.RawMessage) error) error {
 	return c.call(ctx, method, in, true, each)
 }
