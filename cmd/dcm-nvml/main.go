@@ -106,13 +106,21 @@ func confined(user string, at binding.Roots, makes, data string) nvml.Reply {
 		return nvml.Reply{Error: nvml.AsFailure(err)}
 	}
 	uid, err := strconv.Atoi(user)
-	if err == nil {
-		err = rights(request, makes == strconv.FormatBool(true)).InstallSeccomp()
+	var trace *sandbox.Trace
+	may := rights(request, makes == strconv.FormatBool(true))
+	switch {
+	case err != nil:
+	case request.Trace:
+		trace, err = may.InstallTracedSeccomp()
+	default:
+		err = may.InstallSeccomp()
 	}
 	if err != nil {
 		return nvml.Reply{Error: &nvml.Failure{Kind: nvml.Unconfined, Text: err.Error()}}
 	}
-	return binding.Serve(request, sandbox.TrustOf(uid), at)
+	reply := binding.Serve(request, sandbox.TrustOf(uid), at)
+	reply.Refused = trace.Refused()
+	return reply
 }
 
 func reply(of func() nvml.Reply) int {

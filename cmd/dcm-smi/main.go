@@ -79,13 +79,20 @@ func confined(user, data string) amdsmi.Reply {
 		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.BadRequest, Text: err.Error()}}
 	}
 	uid, err := strconv.Atoi(user)
-	if err == nil {
+	var trace *sandbox.Trace
+	switch {
+	case err != nil:
+	case request.Trace:
+		trace, err = rights(request).InstallTracedSeccomp()
+	default:
 		err = rights(request).InstallSeccomp()
 	}
 	if err != nil {
 		return amdsmi.Reply{Error: &amdsmi.Failure{Kind: amdsmi.Unconfined, Text: err.Error()}}
 	}
-	return amdsmi.Serve(request, sandbox.TrustOf(uid))
+	reply := amdsmi.Serve(request, sandbox.TrustOf(uid))
+	reply.Refused = trace.Refused()
+	return reply
 }
 
 func reply(of func() amdsmi.Reply) int {

@@ -86,6 +86,9 @@ func RecordSource(h *Host, cfg *config.Config) record.Source {
 		s.Host = sanitize.Text(name)
 	}
 	if h.Here() {
+		s.SMI = func(ctx context.Context, trace bool) (record.SMI, error) {
+			return readSMI(ctx, amdgpu.SMI{Program: program("dcm-smi"), Library: cfg.Library, Trace: trace})
+		}
 		s.NVML = []string{program("dcm-nvml")}
 	}
 	return s
@@ -97,6 +100,15 @@ func openNVIDIA(h *Host, roots gpu.Roots, opts ...nvidia.Option) gpu.Vendor {
 		return nvidia.Open(roots)
 	}
 	return nvidia.Open(roots, append(opts, nvidia.Program(program("dcm-nvml"), ""), nvidia.ConflictingUnit(func() string { return conflictingUnit(h) }))...)
+}
+
+func readSMI(ctx context.Context, library amdgpu.SMI) (record.SMI, error) {
+	reply, err := library.Inventory(ctx)
+	out := record.SMI{Library: reply.Library.String(), GPUs: []record.SMIGPU{}, Refused: reply.Refused}
+	for _, g := range reply.GPUs {
+		out.GPUs = append(out.GPUs, record.SMIGPU{Address: g.Address, Name: g.Name, Compute: g.Compute, Memory: g.Memory, Driver: g.DriverVersion, Notes: g.Notes})
+	}
+	return out, err
 }
 
 // migManager is the unit of mig-parted, which sets MIG at boot from its own configuration.

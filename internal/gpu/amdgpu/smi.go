@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/gpu/partition"
+	"dcm/internal/worker/serve"
 )
 
 // SMI is AMD's management library, libamd_smi, called through dcm-smi. That program takes
@@ -15,6 +16,7 @@ type SMI struct {
 	Program string        // path of dcm-smi; "": the installed one
 	Library string        // path of the library; "": the usual places
 	Timeout time.Duration // of a request; 0: 30 s for a read, 2 min for a set
+	Trace   bool          // [SMI.Inventory] returns the system calls that the sandbox refused
 }
 
 // program is the path of the installed dcm-smi.
@@ -47,6 +49,7 @@ type SMIGPU struct {
 type SMIInventory struct {
 	Library SMILibrary
 	GPUs    []SMIGPU
+	Refused []serve.Refusal
 }
 
 // SMISet is a change through the library.
@@ -64,8 +67,8 @@ func (s SMI) Version(ctx context.Context) (SMILibrary, error) {
 
 // Inventory reads all GPUs through the library.
 func (s SMI) Inventory(ctx context.Context) (SMIInventory, error) {
-	reply, err := s.call(ctx, smiRequest{Do: "inventory"})
-	out := SMIInventory{Library: reply.library()}
+	reply, err := s.call(ctx, smiRequest{Do: "inventory", Trace: s.Trace})
+	out := SMIInventory{Library: reply.library(), Refused: reply.Refused}
 	for _, g := range reply.GPUs {
 		out.GPUs = append(out.GPUs, SMIGPU{
 			Address: g.Address, Name: g.Name, Serial: g.Serial, UUID: g.UUID, Compute: g.Compute, Memory: g.Memory,

@@ -7,6 +7,7 @@ import (
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sanitize"
+	"dcm/internal/worker/serve"
 )
 
 // Request and reply of dcm-smi, documented in package amdsmi. They are defined twice, since
@@ -17,6 +18,7 @@ type smiRequest struct {
 	Library string            `json:"library,omitempty"`
 	GPU     partition.Address `json:"gpu,omitempty"`
 	Mode    string            `json:"mode,omitempty"`
+	Trace   bool              `json:"trace,omitempty"`
 }
 
 type smiReply struct {
@@ -27,6 +29,8 @@ type smiReply struct {
 	GPUs    []smiGPU     `json:"gpus"`
 	Set     *smiSet      `json:"set"`
 	Error   *smiFailure  `json:"error"`
+
+	Refused []serve.Refusal `json:"refused"`
 }
 
 type smiNumbering struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"dcm/internal/gpu/partition"
+	"dcm/internal/worker/serve"
 )
 
 // Op is the operation of a request.
@@ -24,6 +25,7 @@ type Request struct {
 	Library string            `json:"library,omitempty"` // "": the usual places
 	GPU     partition.Address `json:"gpu,omitempty"`
 	Mode    string            `json:"mode,omitempty"`
+	Trace   bool              `json:"trace,omitempty"` // the reply has the system calls that the sandbox refused; only for a read
 }
 
 // ParseRequest parses one JSON object. An unknown key, GPU or mode is an error.
@@ -51,6 +53,11 @@ func (r Request) check() error {
 			return fail(BadRequest, "%q takes neither gpu nor mode", r.Do)
 		}
 		return nil
+	}
+	if r.Trace {
+		return fail(BadRequest, "%q takes no trace", r.Do)
+	}
+	switch r.Do {
 	case SetCompute:
 		_, err = partition.ParseCompute(r.Mode)
 	case SetMemory:
@@ -77,6 +84,8 @@ type Reply struct {
 	GPUs    []GPU    `json:"gpus,omitempty"`
 	Set     *Set     `json:"set,omitempty"`
 	Error   *Failure `json:"error,omitempty"`
+
+	Refused []serve.Refusal `json:"refused,omitempty"` // for a request with trace
 }
 
 // Known reports whether the mode numbers of the library are known.

@@ -6,6 +6,7 @@ import (
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sanitize"
+	"dcm/internal/worker/serve"
 )
 
 // Reply is the reply to a request. It includes what was read before an error.
@@ -17,6 +18,8 @@ type Reply struct {
 	Calls   int      `json:"calls,omitempty"`   // number of calls of the library
 	GPUs    []GPU    `json:"gpus,omitempty"`    // in the order of the request; after a change, the changed GPU
 	Error   *Failure `json:"error,omitempty"`
+
+	Refused []serve.Refusal `json:"refused,omitempty"` // for a request with trace
 }
 
 // GPU has the library's facts about one GPU. Unknown fields are zero, and Notes has the

@@ -28,6 +28,7 @@ type Request struct {
 	GPUs  []partition.Address `json:"gpus,omitempty"`
 	Usage bool                `json:"usage,omitempty"`
 	Nodes bool                `json:"nodes,omitempty"` // missing device nodes may be created, since a change follows
+	Trace bool                `json:"trace,omitempty"` // the reply has the system calls that the sandbox refused
 
 	// For a change:
 	GPU       partition.Address    `json:"gpu,omitempty"`
@@ -69,7 +70,7 @@ func (r Request) Check() error {
 		return r.checkLook()
 	}
 	switch {
-	case len(r.GPUs) > 0 || r.Usage || r.Nodes:
+	case len(r.GPUs) > 0 || r.Usage || r.Nodes || r.Trace:
 		return Fail(BadRequest, "%q takes neither gpus nor usage nor nodes", r.Do)
 	case (r.On != nil) != (r.Do == Mode):
 		return Fail(BadRequest, "%q needs on, and no other request has it", Mode)

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sanitize"
+	"dcm/internal/worker/serve"
 )
 
 // Version is the version of the JSON form.
@@ -31,6 +32,7 @@ type Record struct {
 	Files   []File          `json:"files"`            // in the order of their paths
 	Calls   []Call          `json:"calls,omitempty"`
 	NVML    *nvml.Reply     `json:"nvml,omitempty"`
+	SMI     *SMI            `json:"amdsmi,omitempty"`
 }
 
 // File is a file of /sys, /proc or /dev.
@@ -50,6 +52,23 @@ type Call struct {
 	Library string `json:"library"`
 	State   string `json:"state"` // version, or the error
 	Took    int64  `json:"took_us"`
+}
+
+// SMI is what AMD's library answered.
+type SMI struct {
+	Library string          `json:"library"`
+	GPUs    []SMIGPU        `json:"gpus"`
+	Refused []serve.Refusal `json:"refused,omitempty"` // system calls that the sandbox refused, if they were traced
+}
+
+// SMIGPU has the library's facts about a GPU.
+type SMIGPU struct {
+	Address partition.Address `json:"address"`
+	Name    string            `json:"name"`
+	Compute string            `json:"compute"`
+	Memory  string            `json:"memory"`
+	Driver  string            `json:"driver"`
+	Notes   []string          `json:"notes,omitempty"`
 }
 
 // functions is the directory of the PCI functions.

@@ -41,6 +41,13 @@ func scrub(r *Record, hostname string) {
 	for i := range r.Errors {
 		r.Errors[i] = anonymous(r.Errors[i], hostname)
 	}
+	if r.SMI != nil {
+		for i := range r.SMI.GPUs {
+			for j := range r.SMI.GPUs[i].Notes {
+				r.SMI.GPUs[i].Notes[j] = anonymous(r.SMI.GPUs[i].Notes[j], hostname)
+			}
+		}
+	}
 	r.Kernel = anonymous(r.Kernel, hostname)
 	if r.NVML != nil {
 		scrubReply(r.NVML, uuids, hostname)

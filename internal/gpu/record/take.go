@@ -29,11 +29,13 @@ import (
 type Source struct {
 	Roots   gpu.Roots
 	Node    *gpu.Node
-	NVML    []string // dcm-nvml with its first arguments; empty: it is not called
-	Library string   // of NVIDIA; "": the usual places
-	Program string   // version of dcm
-	Kernel  string   // release
-	Host    string   // name of the host, which is removed from all texts
+	NVML    []string                                           // dcm-nvml with its first arguments; empty: it is not called
+	Library string                                             // of NVIDIA; "": the usual places
+	SMI     func(ctx context.Context, trace bool) (SMI, error) // calls AMD's library; nil: it is not called
+	Trace   bool                                               // record the system calls that the sandbox of a library refuses
+	Program string                                             // version of dcm
+	Kernel  string                                             // release
+	Host    string                                             // name of the host, which is removed from all texts
 }
 
 const (
@@ -62,6 +64,7 @@ func Take(ctx context.Context, s Source, now time.Time) Record {
 	slices.SortFunc(r.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	s.libraries(ctx, &r)
 	s.nvml(ctx, devices, &r)
+	s.smi(ctx, devices, &r)
 	scrub(&r, s.Host)
 	return r
 }
@@ -79,7 +82,7 @@ func (s Source) libraries(ctx context.Context, r *Record) {
 
 // nvml records what NVIDIA's library answers.
 func (s Source) nvml(ctx context.Context, devices []gpu.Device, r *Record) {
-	request := nvml.Request{Do: nvml.Look, Library: s.Library}
+	request := nvml.Request{Do: nvml.Look, Library: s.Library, Trace: s.Trace}
 	for _, d := range devices {
 		if d.Vendor == partition.NVIDIA && d.Driver == "nvidia" && len(request.GPUs) < nvml.MaxGPUs {
 			request.GPUs = append(request.GPUs, d.Address)
@@ -97,6 +100,22 @@ func (s Source) nvml(ctx context.Context, devices []gpu.Device, r *Record) {
 		one.State = err.Error()
 	} else {
 		one.State, r.NVML = reply.NVML, &reply
+	}
+	r.Calls = append(r.Calls, one)
+}
+
+// smi records what AMD's library answers.
+func (s Source) smi(ctx context.Context, devices []gpu.Device, r *Record) {
+	if s.SMI == nil || !slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Vendor == partition.AMD && d.Driver == "amdgpu" }) {
+		return
+	}
+	began := time.Now()
+	reply, err := s.SMI(ctx, s.Trace)
+	one := Call{"amdsmi inventory", reply.Library, time.Since(began).Microseconds()}
+	if err != nil {
+		one.State = err.Error()
+	} else {
+		r.SMI = &reply
 	}
 	r.Calls = append(r.Calls, one)
 }

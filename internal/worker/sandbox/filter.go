@@ -78,10 +78,12 @@ const (
 // making is a call that creates a device node, and the argument that has the node's type.
 type making struct{ number, mode uint32 }
 
-// filter returns a program for seccomp(2). pid is the process itself, which may send signals
-// to its threads, read its own memory and set its own limits.
-func (r Rights) filter(pid uint32) []unix.SockFilter {
-	const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+// refuse is the result for a refused call.
+const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+
+// filter returns a program for seccomp(2) with a result for refused calls. pid is the process
+// itself, which may send signals to its threads, read its own memory and set its own limits.
+func (r Rights) filter(pid, refuse uint32) []unix.SockFilter {
 	code := []unix.SockFilter{
 		load(offsetArch), skipIf(architecture, 1), result(unix.SECCOMP_RET_KILL_PROCESS),
 		load(offsetNumber),

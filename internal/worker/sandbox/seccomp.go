@@ -13,6 +13,16 @@ import (
 // it loads a library. It checks that the privileges are dropped, prevents other processes of
 // the same user from tracing this one, and installs the filter of system calls.
 func (r Rights) InstallSeccomp() error {
+	if err := r.confirm(); err != nil {
+		return err
+	}
+	return install(r.filter(ownPID(), refuse))
+}
+
+func ownPID() uint32 { return uint32(os.Getpid()) }
+
+// confirm checks that the privileges are dropped, and makes the process undumpable.
+func (r Rights) confirm() error {
 	have, err := capabilities()
 	if err != nil {
 		return err
@@ -28,7 +38,7 @@ func (r Rights) InstallSeccomp() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot make the process undumpable: %w", err)
 	}
-	return install(r.filter(uint32(os.Getpid())))
+	return nil
 }
 
 // install sets the filter for all threads. On a kernel without seccomp there is no filter.

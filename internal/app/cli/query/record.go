@@ -15,7 +15,7 @@ import (
 
 func RecordCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "record FILE",
+		Use:   "record FILE [--trace]",
 		Short: "Write what the GPUs of this host answer to a file",
 		Long: `Write to FILE what the GPUs of this host answer, with the errors and times. These are
 the attributes that dcm reads, the KFD topology, and MIG profiles with their
@@ -25,13 +25,16 @@ names of hosts, users or processes, and no serial numbers. Where a command accep
 		Example: "  sudo dcm record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
 		Args:    console.Args(cobra.ExactArgs(1)),
 	}
+	trace := cmd.Flags().Bool("trace", false, "also record the system calls that the sandbox of a library refuses")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		// The GPUs are recorded even if the configuration has an error.
 		cfg, err := h.Config()
 		if err != nil {
 			cfg = &config.Config{Backend: config.Sysfs}
 		}
-		r := record.Take(c.Context(), host.RecordSource(h, cfg), time.Now())
+		source := host.RecordSource(h, cfg)
+		source.Trace = *trace
+		r := record.Take(c.Context(), source, time.Now())
 		text, err := r.Text()
 		if err != nil {
 			return err
