@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/godbus/dbus/v5"
@@ -53,7 +54,7 @@ func (c *credentialsCache) of(ctx context.Context, conn *dbusconn.Conn, sender s
 	}
 	kept := who
 	kept.process = nil
-	c.known[sender] = kept
+	c.known[strings.Clone(sender)] = kept // sender is part of a buffer of 4 KiB, which an entry would retain
 	return who, nil
 }
 

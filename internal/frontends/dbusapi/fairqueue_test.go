@@ -6,10 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unsafe"
+	"weak"
 
 	"github.com/godbus/dbus/v5"
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +75,26 @@ func TestCredentials_Cached(t *testing.T) {
 	first.process = nil
 	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
 		t.Errorf("second call: %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// The library decodes the strings of a message into buffers of 4 KiB. A cached name that is part of
+// one would retain all of it.
+func TestCredentials_MessagesNotRetained(t *testing.T) {
+	b := startBus(t)
+	own, other := b.connect(), b.connect()
+	var c credentialsCache
+	message := append(make([]byte, 0, 4<<10), other.Names()[0]...)
+	memory := weak.Make(&message[0])
+	if _, err := c.of(t.Context(), dbusconn.Plain(own), unsafe.String(&message[0], len(message))); err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	if memory.Value() != nil {
+		t.Error("the cache retains the message with the name")
+	}
+	if len(c.known) != 1 {
+		t.Errorf("%d names are cached, want 1", len(c.known))
 	}
 }
 
