@@ -13,20 +13,26 @@ type Handle struct {
 	board  *board // nil for those of a driver as a whole
 	nvidia bool   // it is nvidia's, not amdgpu's
 	node   *Node
+
+	attachment // of /dev/kfd
 }
 
-// openKFD is an open of /dev/kfd, which KFD refuses while it is locked for a
-// switch (kfd_open).
+// openKFD is an open of /dev/kfd, which makes the process one of KFD's and attaches it to the
+// GPUs that it may use. KFD refuses it while one of these is locked for a switch, in older
+// kernels while any is (kfd_create_process).
 func (n *Node) openKFD(pid int) (*Handle, error) {
+	cgroups := cgroupsOf(pid)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.module != live {
 		return nil, syscall.ENOENT
 	}
-	if slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
-		return nil, syscall.EAGAIN
+	h := &Handle{PID: pid, Device: "kfd"}
+	h.attach(n, cgroups)
+	if slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching && (n.opts.NodeLock || h.attachedTo(b)) }) {
+		return nil, syscall.EINVAL
 	}
-	return n.open(&Handle{PID: pid, Device: "kfd"}), nil
+	return n.open(h), nil
 }
 
 // openDRM is an open of a device below /dev/dri. The render node of a partition
@@ -43,6 +49,8 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	h := n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA()})
 	if h.nvidia {
 		n.count(b)
+	} else {
+		n.attachToOpened(h)
 	}
 	return h, nil
 }
@@ -73,10 +81,10 @@ func (h *Handle) Close() {
 		}
 		return
 	}
-	if h.board == nil {
-		n.settled = time.Now().Add(n.opts.Settle)
-	} else {
-		h.board.settled = time.Now().Add(n.opts.Settle)
+	for _, b := range n.boards {
+		if b == h.board || h.board == nil && h.attachedTo(b) {
+			b.settled = time.Now().Add(n.opts.Settle)
+		}
 	}
 }
 

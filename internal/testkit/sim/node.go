@@ -48,7 +48,7 @@ type Node struct {
 	loads   int
 	unloads int
 	handles map[*Handle]bool
-	settled time.Time // KFD's last teardown
+	allowed []Allowance
 	faults  []Fault
 	uses    uses
 
@@ -105,7 +105,7 @@ func (n *Node) Reset() {
 }
 
 func (n *Node) boot() {
-	n.faults, n.loads, n.unloads, n.uses = nil, 0, 0, uses{}
+	n.faults, n.loads, n.unloads, n.uses, n.allowed = nil, 0, 0, uses{}, nil
 	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""

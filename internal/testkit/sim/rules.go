@@ -67,19 +67,11 @@ func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.
 
 // lockable is KFD's answer to whether a GPU may be switched
 // (kgd2kfd_check_and_lock_kfd): no process may be attached to it, nor be about
-// to be torn down, nor may another switch be under way. Older kernels ask this
-// of the node as a whole.
+// to be torn down, nor may another switch of it be under way. Kernels before 6.17
+// check the node as a whole.
 func (n *Node) lockable(b *board, now time.Time) error {
-	if b.switching || n.busyKFD(now) || n.busyDRM(b, now) {
+	if n.busy(b, now) || n.opts.NodeLock && slices.ContainsFunc(n.boards, func(other *board) bool { return n.busy(other, now) }) {
 		return syscall.EBUSY
-	}
-	if !n.opts.NodeLock {
-		return nil
-	}
-	for _, other := range n.boards {
-		if other.switching || n.busyDRM(other, now) {
-			return syscall.EBUSY
-		}
 	}
 	return nil
 }
@@ -93,10 +85,9 @@ func (n *Node) unloadable() error {
 	return nil
 }
 
-func (n *Node) busyKFD(now time.Time) bool {
-	return now.Before(n.settled) || n.held(func(h *Handle) bool { return h.board == nil && !h.nvidia })
-}
-
-func (n *Node) busyDRM(b *board, now time.Time) bool {
-	return now.Before(b.settled) || n.held(func(h *Handle) bool { return h.board == b })
+// busy reports whether a process uses the GPU or did so a moment ago, or a switch is under way.
+func (n *Node) busy(b *board, now time.Time) bool {
+	return b.switching || now.Before(b.settled) || n.held(func(h *Handle) bool {
+		return h.board == b || h.board == nil && !h.nvidia && h.attachedTo(b)
+	})
 }

@@ -25,6 +25,7 @@ type State struct {
 	GPUs    []GPUState    `json:"gpus"`
 	Holders []HolderState `json:"holders"`
 	Faults  []Fault       `json:"faults"` // armed
+	Allowed []Allowance   `json:"allowed"`
 }
 
 // GPUState is one GPU's part of it.
@@ -47,6 +48,9 @@ func (g GPUState) Mode() partition.Mode { return partition.Mode{Compute: g.Compu
 type HolderState struct {
 	PID     int      `json:"pid"`
 	Devices []string `json:"devices"`
+
+	// Attached are the GPUs that the process is attached to through /dev/kfd.
+	Attached []partition.Address `json:"attached,omitempty"`
 }
 
 // State returns the node's state.
@@ -56,7 +60,7 @@ func (n *Node) State() State {
 	s := State{
 		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
 		Loads: n.loads, Unloads: n.unloads, UseReads: n.uses.reads,
-		Holders: n.holders(), Faults: append([]Fault{}, n.faults...),
+		Holders: n.holders(), Faults: append([]Fault{}, n.faults...), Allowed: append([]Allowance{}, n.allowed...),
 	}
 	for _, b := range n.boards {
 		if !b.Chip.AMD() && !b.Chip.NVIDIA() {
@@ -89,7 +93,13 @@ func (n *Node) holders() []HolderState {
 	out := []HolderState{}
 	for _, pid := range slices.Sorted(maps.Keys(byPID)) {
 		slices.Sort(byPID[pid])
-		out = append(out, HolderState{pid, byPID[pid]})
+		state := HolderState{PID: pid, Devices: byPID[pid]}
+		for _, b := range n.boards {
+			if slices.Contains(state.Devices, "kfd") && b.bound && b.Chip.AMD() && n.attached(pid, b) {
+				state.Attached = append(state.Attached, b.Address)
+			}
+		}
+		out = append(out, state)
 	}
 	return out
 }

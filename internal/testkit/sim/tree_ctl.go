@@ -13,6 +13,8 @@ import (
 //	nvidia  write "load" or "unload"
 //	faults  write a fault, a list of them, or "clear"; read those that are armed
 //	use     write a [Using]
+//	allow   write an [Allowance]; read them
+//	check   write "gpu" or "node": what KFD checks before a switch
 //	reset   write anything: the node is as after boot
 //	state   read the state
 //
@@ -22,6 +24,8 @@ func (n *Node) addCtl(t tree) {
 	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, n.controlNVIDIA))
 	t.put("ctl/faults", control(func() any { return n.State().Faults }, n.controlFaults))
 	t.put("ctl/use", control(nil, n.controlUse))
+	t.put("ctl/allow", control(func() any { return n.State().Allowed }, n.controlAllow))
+	t.put("ctl/check", control(nil, n.controlCheck))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))
 }
@@ -87,6 +91,23 @@ func (n *Node) controlUse(_ context.Context, text string) error {
 		return syscall.EINVAL
 	}
 	return n.Use(u)
+}
+
+func (n *Node) controlAllow(_ context.Context, text string) error {
+	var a Allowance
+	if json.Unmarshal([]byte(text), &a) != nil || n.Allow(a) != nil {
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+func (n *Node) controlCheck(_ context.Context, text string) error {
+	check := strings.TrimSpace(text)
+	if check != "gpu" && check != "node" {
+		return syscall.EINVAL
+	}
+	n.LockNode(check == "node")
+	return nil
 }
 
 func parseFaults(text string) ([]Fault, error) {

@@ -39,6 +39,9 @@ func (n *Node) kfdProcesses() map[string]*Entry {
 		t.text(dir+"/pasid", strconv.Itoa(0x8000+pid%0x8000))
 		t.dir(dir + "/queues")
 		for _, k := range n.kfdGPUs() {
+			if !n.attached(pid, k.board) {
+				continue
+			}
 			t.put(fmt.Sprintf("%s/vram_%d", dir, k.gpuID()), n.measured(func() (string, error) {
 				return strconv.FormatUint(n.uses.vram[tenant{pid, k.index, k.partition}], 10) + "\n", nil
 			}))
