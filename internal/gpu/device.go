@@ -41,6 +41,10 @@ type Device struct {
 	// changed.
 	ExclusiveNodes []string
 
+	// SharedNode is the one of them that is also a node of other GPUs, such as "/dev/kfd"; ""
+	// if there is none. [Holder.Attached] has the GPUs that a process uses through it.
+	SharedNode string
+
 	// Facts of the vendor's library; "" if it is not used.
 	Name, Serial, UUID, DriverVersion string
 
@@ -99,16 +103,6 @@ func Partitionable(devices []Device) []partition.GPU {
 		}
 	}
 	return out
-}
-
-// Holder is a process that has a GPU device node open.
-type Holder struct {
-	PID        int
-	Command    string
-	Unit       string             // system unit of the process; "" if it has none
-	Devices    []string           // "/dev/kfd", "/dev/dri/renderD128"
-	Vendors    []partition.Vendor // vendors of these GPUs
-	LeaseOwner string             // user whose lease the process belongs to, even if it has no node open; "" for none
 }
 
 // NotBound is the [Device.SkipReason] of a GPU without a driver.

@@ -7,6 +7,56 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
+// Holder is a process that has a GPU device node open, or that belongs to a lease.
+type Holder struct {
+	PID     int
+	Command string
+	Unit    string             // system unit of the process; "" if it has none
+	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
+	Vendors []partition.Vendor // vendors of these GPUs
+
+	// Attached are the GPUs that the process uses through [Device.SharedNode]. It is empty if
+	// they are unknown, or if the driver does not distinguish them ([BusyCheckNode]). The
+	// process then counts as a user of every GPU that has the node.
+	Attached []partition.Address
+
+	LeaseOwner string // user whose lease the process belongs to, even if it has no node open; "" for none
+
+	// Leased are the nodes that the process may open as a member of the lease. It is empty if
+	// they are unknown; the lease then counts as one of every GPU.
+	Leased []string
+}
+
+// Uses reports whether the process uses the GPU in a way that prevents a change of it: it has
+// one of the GPU's exclusive nodes open, is attached to the GPU through the shared node, or
+// belongs to a lease of the GPU.
+func (h Holder) Uses(d Device) bool {
+	own := func(node string) bool { return node != d.SharedNode && d.exclusive(node) }
+	switch {
+	case slices.ContainsFunc(h.Devices, own):
+		return true
+	case h.LeaseOwner != "" && (len(h.Leased) == 0 || slices.ContainsFunc(h.Leased, own)):
+		return true
+	}
+	return slices.Contains(h.Devices, d.SharedNode) && d.exclusive(d.SharedNode) && (len(h.Attached) == 0 || slices.Contains(h.Attached, d.Address))
+}
+
+// exclusive reports whether the node is one of the GPU's exclusive nodes, in any directory.
+func (d Device) exclusive(node string) bool {
+	return slices.ContainsFunc(d.ExclusiveNodes, func(own string) bool { return filepath.Base(own) == filepath.Base(node) })
+}
+
+// UsedBy returns the GPUs that the process uses, see [Holder.Uses].
+func UsedBy(h Holder, devices []Device) []partition.Address {
+	var out []partition.Address
+	for _, d := range devices {
+		if h.Uses(d) {
+			out = append(out, d.Address)
+		}
+	}
+	return out
+}
+
 // mergeHolder adds a holder. One process may hold GPUs of two vendors.
 func mergeHolder(all []Holder, h Holder) []Holder {
 	i := slices.IndexFunc(all, func(known Holder) bool { return known.PID == h.PID })
@@ -15,29 +65,30 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 	}
 	all[i].Devices = append(all[i].Devices, h.Devices...)
 	all[i].Vendors = append(all[i].Vendors, h.Vendors...)
+	all[i].Attached = append(all[i].Attached, h.Attached...)
 	return all
 }
 
 // Blockers returns the holders that make the steps fail. For a driver reload these are all
-// holders of a GPU of the driver. For other steps they have an exclusive node of a changed
-// GPU open. A lease blocks every change.
+// holders of a GPU of the driver, and all leases. For other steps they are those that use the
+// changed GPU.
 func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
-	closed := make(map[string]bool)
-	for _, d := range devices {
-		if slices.ContainsFunc(steps, func(s partition.Step) bool { return s.GPU == d.Address }) {
-			for _, node := range d.ExclusiveNodes {
-				closed[filepath.Base(node)] = true
-			}
-		}
-	}
 	var out []Holder
 	for _, h := range holders {
-		reloaded := slices.ContainsFunc(steps, func(s partition.Step) bool {
-			return s.Kind.Reloads() && slices.Contains(h.Vendors, s.Kind.Vendor())
-		})
-		if reloaded || h.LeaseOwner != "" || slices.ContainsFunc(h.Devices, func(node string) bool { return closed[filepath.Base(node)] }) {
+		if slices.ContainsFunc(steps, func(s partition.Step) bool { return h.blocks(s, devices) }) {
 			out = append(out, h)
 		}
 	}
 	return out
+}
+
+func (h Holder) blocks(s partition.Step, devices []Device) bool {
+	if s.Kind.Reloads() {
+		return h.LeaseOwner != "" || slices.Contains(h.Vendors, s.Kind.Vendor())
+	}
+	i := slices.IndexFunc(devices, func(d Device) bool { return d.Address == s.GPU })
+	if i < 0 {
+		return h.LeaseOwner != "" // the GPU is not visible, so that its nodes are unknown
+	}
+	return h.Uses(devices[i])
 }

@@ -172,7 +172,7 @@ func (u *Usage) addLeases(leases []Holder) {
 		open := false
 		for i := range u.Holders {
 			if h := &u.Holders[i]; h.Unit == l.Unit {
-				h.LeaseOwner, open = l.LeaseOwner, true
+				h.LeaseOwner, h.Leased, open = l.LeaseOwner, l.Leased, true
 			}
 		}
 		if !open {

@@ -55,6 +55,10 @@ type Vendor struct {
 	// to the driver.
 	ReadModeTables func(ctx context.Context, gpus []partition.GPU) (changed bool, err error)
 
+	// BusyCheck returns what the driver checks before it changes one GPU. nil means
+	// [BusyCheckGPU].
+	BusyCheck func() BusyCheck
+
 	// Dropins returns the text of the drop-ins that the vendor needs, by unit name.
 	Dropins func() map[string]string
 }

@@ -73,7 +73,7 @@ func (d Difference) Blockers(ctx context.Context, node UseReader) ([]runstate.Ho
 func Holders(all []gpu.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Lessee: h.LeaseOwner})
+		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Attached: h.Attached, Lessee: h.LeaseOwner, Leased: h.Leased})
 	}
 	return out
 }
@@ -97,7 +97,8 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		if len(gpu.Blockers(d.Steps, d.Devices, []gpu.Holder{{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), LeaseOwner: h.Lessee}})) > 0 {
+		holder := gpu.Holder{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), Attached: h.Attached, LeaseOwner: h.Lessee, Leased: h.Leased}
+		if len(gpu.Blockers(d.Steps, d.Devices, []gpu.Holder{holder})) > 0 {
 			out = append(out, h)
 		}
 	}

@@ -26,9 +26,49 @@ func LeaseHolders(h *Host) []gpu.Holder {
 		out = append(out, gpu.Holder{
 			PID: pid, Command: sanitize.Text(strings.TrimSuffix(string(comm), "\n")), Unit: unit,
 			LeaseOwner: UserOrID(strconv.Itoa(int(name.UID))),
+			Leased:     leasedNodes(h, unit),
 		})
 	}
 	return out
+}
+
+// leasedNodes returns the nodes in the DeviceAllow= of a lease's unit, links resolved, nil if they
+// are unknown. It reads the files that PID 1 writes for transient units and for
+// systemctl set-property (systemd.unit(5), "Unit File Load Path").
+func leasedNodes(h *Host, unit string) []string {
+	files := []string{h.Path("run/systemd/transient", unit)}
+	for _, dir := range []string{"run/systemd/transient", "run/systemd/system.control", "etc/systemd/system.control"} {
+		edits, _ := filepath.Glob(h.Path(dir, unit+".d", "*.conf")) // fails only for a bad pattern
+		files = append(files, edits...)
+	}
+	var out []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil
+		}
+		for line := range strings.Lines(string(text)) {
+			entry, ok := strings.CutPrefix(strings.TrimSpace(line), "DeviceAllow=")
+			node, _, _ := strings.Cut(entry, " ")
+			switch {
+			case !ok || entry == "":
+			case !strings.HasPrefix(node, "/dev/"):
+				return nil // a class of devices
+			default:
+				out = append(out, sanitize.Text(resolved(h, node)))
+			}
+		}
+	}
+	return out
+}
+
+// resolved returns the node that a link of dcm's leads to, or the path itself.
+func resolved(h *Host, node string) string {
+	target, err := filepath.EvalSymlinks(h.Path(node))
+	if err != nil {
+		return node
+	}
+	return "/" + strings.TrimPrefix(strings.TrimPrefix(target, h.Root), "/")
 }
 
 // LeaseUnits returns the units of the leases, also those without a process.

@@ -15,6 +15,7 @@ func Open(r gpu.Roots, opts ...Option) gpu.Vendor { return newParts(r, opts...).
 type parts struct {
 	inventory *inventory
 	tables    modeTables
+	check     busyCheck
 	modes     *modeSetter
 	module    *module
 	usage     *usageReader
@@ -31,12 +32,15 @@ func newParts(r gpu.Roots, opts ...Option) *parts {
 	kernel := r.Module(driver)
 	k := kfd{r.SysPath("class/kfd/kfd")}
 	tables := modeTables{r, s.modeTables}
+	check := busyCheck{tables}
+	usage := &usageReader{r, kernel, k, s.limits, check}
 	return &parts{
 		inventory: &inventory{r, kernel, k, tables},
 		tables:    tables,
-		modes:     newModeSetter(r, s),
+		check:     check,
+		modes:     newModeSetter(r, s, &checkEvidence{usage: usage}),
 		module:    &module{kernel, s.modprobe, s.busy},
-		usage:     &usageReader{r, kernel, k, s.limits},
+		usage:     usage,
 		details:   &detailReader{r, k},
 		meter:     &meter{r, k},
 		library:   library{s.smi, s.setThroughSMI},
@@ -60,5 +64,6 @@ func (p *parts) vendor() gpu.Vendor {
 		PendingWrites: p.modes.writes.list,
 
 		ReadModeTables: p.tables.read,
+		BusyCheck:      p.check.read,
 	}
 }

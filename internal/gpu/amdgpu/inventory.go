@@ -51,9 +51,9 @@ func (n *inventory) describeAll(functions []*gpu.Function, nodes []kfdNode, hidd
 		case f.Err != nil:
 			f.Compute = ""
 		case f.SkipReason == "":
-			// The driver refuses a switch while a process is attached to KFD, in older
-			// kernels for any GPU.
-			f.ExclusiveNodes = append([]string{"/dev/kfd"}, f.RenderNodes...)
+			// The driver refuses a switch while a KFD process is attached to the GPU; see
+			// [busyCheck].
+			f.SharedNode, f.ExclusiveNodes = kfdDevice, append([]string{kfdDevice}, f.RenderNodes...)
 		}
 	})
 }

@@ -62,10 +62,11 @@ type modeSetter struct {
 	busy    retry // of a write to a busy GPU
 	writes  pendingWrites
 	library *smiSetter // nil: modes are written to sysfs
+	check   *checkEvidence
 }
 
-func newModeSetter(r gpu.Roots, s settings) *modeSetter {
-	m := &modeSetter{roots: r, busy: s.busy}
+func newModeSetter(r gpu.Roots, s settings, check *checkEvidence) *modeSetter {
+	m := &modeSetter{roots: r, busy: s.busy, check: check}
 	if s.setThroughSMI {
 		m.library = newSMISetter(*s.smi, r)
 	}
@@ -79,9 +80,16 @@ func newModeSetter(r gpu.Roots, s settings) *modeSetter {
 // cancelled and may still take effect.
 func (m *modeSetter) setCompute(ctx context.Context, gpu partition.Address, to partition.Compute, until time.Time) error {
 	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, computeFile), to: string(to)}
+	before := m.check.begin(gpu)
 	now, err := m.set(ctx, &c, until)
 	if err == nil && now != c.to {
 		err = &MismatchError{gpu, c.file, c.to, now}
+	}
+	switch {
+	case err == nil && c.from != c.to:
+		before.succeeded()
+	case errors.Is(err, unix.EBUSY):
+		before.failed(ctx)
 	}
 	return err
 }

@@ -242,7 +242,7 @@ func TestHolders_Simulator(t *testing.T) {
 	got := b.holders(t)
 	ours := []partition.Vendor{partition.AMD}
 	want := []gpu.Holder{
-		{PID: agent, Command: "sh", Unit: "", Devices: []string{"/dev/kfd", "/dev/" + render}, Vendors: ours},
+		{PID: agent, Command: "sh", Unit: "", Devices: []string{"/dev/kfd", "/dev/" + render}, Vendors: ours, Attached: []partition.Address{b.devices(t)[1].Address}},
 		{PID: greeter, Command: "sh", Unit: "", Devices: []string{"/dev/dri/card1"}, Vendors: ours},
 	}
 	for i := range got {

@@ -20,11 +20,16 @@ type usageReader struct {
 	kernel gpu.Module
 	kfd    kfd
 	limits openfiles.Limits // of the scan of open files
+	check  busyCheck
 }
 
 // Usage implements [gpu.UsageReader].
 func (n *usageReader) Usage(ctx context.Context) (gpu.VendorUsage, error) {
-	return openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
+	u, err := openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
+	if err == nil && n.check.read() != gpu.BusyCheckNode {
+		err = n.attach(u.Holders)
+	}
+	return u, err
 }
 
 // UsageFingerprint returns the module's use count and KFD's processes.

@@ -54,7 +54,7 @@ func TestScan_FindsHolders(t *testing.T) {
 	must(t, s.ScanAll(t.Context()))
 	s.Attribute(91, "/dev/x") // known already
 	s.Attribute(91, "/dev/y")
-	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x /dev/y] [] }]" {
+	if got := fmt.Sprint(s.Holders()); got != "[{90 p90  [/dev/x] [] []  []} {91 p91  [/dev/x /dev/y] [] []  []}]" {
 		t.Errorf("holders %s", got)
 	}
 	// The kernel cannot compare these descriptors.
@@ -152,8 +152,8 @@ func TestScan_RemovedNode(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(proc, "90/fdinfo/3"), []byte("flags:\t02\ndrm-driver:\ta\n"), 0o644))
 	name := func(minor uint32) string { return fmt.Sprintf("minor %d (removed)", minor) }
 	for driver, want := range map[string]string{
-		"a": "[{90 p90  [minor 7 (removed) /dev/x] [] } {91 p91  [/dev/x] [] }]",
-		"b": "[{90 p90  [/dev/x] [] } {91 p91  [/dev/x] [] }]",
+		"a": "[{90 p90  [minor 7 (removed) /dev/x] [] []  []} {91 p91  [/dev/x] [] []  []}]",
+		"b": "[{90 p90  [/dev/x] [] []  []} {91 p91  [/dev/x] [] []  []}]",
 	} {
 		nodes.AddRemoved(1, 2, name, func(fdinfo string) bool { return strings.HasSuffix(fdinfo, "drm-driver:\t"+driver) })
 		s := NewScan(proc, nodes, time.Minute)

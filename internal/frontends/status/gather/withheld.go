@@ -98,7 +98,7 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 			d.RenderNodes = append(d.RenderNodes, p.RenderNode)
 		}
 	}
-	d.ExclusiveNodes = append([]string{"/dev/kfd"}, d.RenderNodes...)
+	d.SharedNode, d.ExclusiveNodes = "/dev/kfd", append([]string{"/dev/kfd"}, d.RenderNodes...)
 	return nil
 }
 

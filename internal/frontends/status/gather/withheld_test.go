@@ -110,7 +110,7 @@ func TestDevices_HiddenPartitionsOfAMD(t *testing.T) {
 	want := d
 	want.SkipReason, want.RenderNodes, want.Parts = "", []string{"/dev/dri/renderD129"}, []gpu.Part{{Index: 1, Minor: 129}}
 	want.Hive = 0xd1
-	want.ExclusiveNodes = []string{"/dev/kfd", "/dev/dri/renderD129"}
+	want.SharedNode, want.ExclusiveNodes = "/dev/kfd", []string{"/dev/kfd", "/dev/dri/renderD129"}
 	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}

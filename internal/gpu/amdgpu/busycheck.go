@@ -1,0 +1,163 @@
+package amdgpu
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
+	"dcm/internal/linux/sysfs"
+)
+
+// busyCheck stores what the driver checks before it switches the compute mode of one GPU, for
+// one load of the driver.
+//
+// Since Linux 6.17 (commit 96f75f959446) kgd2kfd_check_and_lock_kfd refuses a switch only if a
+// KFD process is attached to this GPU. Before, any KFD process made it fail with EBUSY. AMD's own
+// driver packages have the change at other versions, so that only evidence from a switch counts.
+type busyCheck struct{ tables modeTables }
+
+const busyCheckFile = "busy-check.json"
+
+type storedCheck struct {
+	Driver string        `json:"driver"` // load of the driver
+	Check  gpu.BusyCheck `json:"check"`
+}
+
+// read returns the check of this load of the driver.
+func (c busyCheck) read() gpu.BusyCheck {
+	if c.tables.dir == "" {
+		return gpu.BusyCheckUnknown
+	}
+	text, err := os.ReadFile(filepath.Join(c.tables.dir, busyCheckFile))
+	if err != nil {
+		return gpu.BusyCheckUnknown
+	}
+	var s storedCheck
+	if json.Unmarshal(text, &s) != nil || s.Driver == "" || s.Driver != c.tables.driverLoad() || s.Check != gpu.BusyCheckGPU && s.Check != gpu.BusyCheckNode {
+		return gpu.BusyCheckUnknown
+	}
+	return s.Check
+}
+
+// store records evidence. Only a run calls it. Without a directory nothing is stored.
+func (c busyCheck) store(check gpu.BusyCheck) {
+	load := c.tables.driverLoad()
+	if c.tables.dir == "" || load == "" || os.MkdirAll(c.tables.dir, 0o755) != nil {
+		return
+	}
+	if text, err := json.Marshal(storedCheck{load, check}); err == nil {
+		// Without the file the next switch has to find it out again.
+		_ = atomicfile.Write(filepath.Join(c.tables.dir, busyCheckFile), append(text, '\n'), atomicfile.Options{Mode: 0o644})
+	}
+}
+
+// checkEvidence derives the [busyCheck] from the results of compute switches.
+type checkEvidence struct {
+	usage *usageReader
+	mu    sync.Mutex // one result at a time, since several GPUs are switched concurrently
+}
+
+// switchEvidence is one compute switch with the KFD processes at its start.
+type switchEvidence struct {
+	*checkEvidence
+	gpu    partition.Address
+	others []int // PIDs of KFD processes that are attached to other GPUs alone
+}
+
+// begin reads the KFD processes before a switch of the GPU. If the result of the switch can be no
+// evidence, others is empty.
+func (e *checkEvidence) begin(a partition.Address) switchEvidence {
+	return switchEvidence{e, a, e.elsewhere(a)}
+}
+
+// elsewhere returns the KFD processes that are attached to other GPUs alone. It is empty if one
+// is, or may be, attached to the GPU.
+func (e *checkEvidence) elsewhere(a partition.Address) []int {
+	listed, err := e.usage.kfd.attachments(e.usage.roots)
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for pid, gpus := range listed {
+		if len(gpus) == 0 || slices.Contains(gpus, a) {
+			return nil
+		}
+		out = append(out, pid)
+	}
+	return out
+}
+
+// succeeded records that the switch succeeded. If a process was attached to another GPU during
+// all of it, the driver checks the GPU alone.
+func (s switchEvidence) succeeded() {
+	if len(s.others) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.usage.check.read() == gpu.BusyCheckGPU {
+		return
+	}
+	if after := s.elsewhere(s.gpu); slices.ContainsFunc(s.others, func(pid int) bool { return slices.Contains(after, pid) }) {
+		s.usage.check.store(gpu.BusyCheckGPU)
+	}
+}
+
+// failed records that the switch failed with EBUSY until the end of its retries. If no process
+// uses the GPU and one is attached to another GPU, the driver checks all GPUs.
+func (s switchEvidence) failed(ctx context.Context) {
+	if len(s.others) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.usage.check.read() != gpu.BusyCheckUnknown || len(s.elsewhere(s.gpu)) == 0 {
+		return
+	}
+	u, err := s.usage.Usage(ctx)
+	if err != nil || slices.ContainsFunc(u.Uninspected, func(p gpu.Uninspected) bool { return p.TimedOut }) {
+		return
+	}
+	nodes, err := s.usage.nodesOf(s.gpu)
+	if err != nil {
+		return
+	}
+	for _, h := range u.Holders {
+		if slices.Contains(h.Devices, kfdDevice) && (len(h.Attached) == 0 || slices.Contains(h.Attached, s.gpu)) ||
+			slices.ContainsFunc(h.Devices, func(node string) bool { return slices.Contains(nodes, node) }) {
+			return
+		}
+	}
+	s.usage.check.store(gpu.BusyCheckNode)
+}
+
+// nodesOf returns the DRM nodes of the GPU and of its active partitions.
+func (n *usageReader) nodesOf(a partition.Address) ([]string, error) {
+	names, err := sysfs.Names(n.roots.AttributePath(a, "drm"))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := n.kfd.nodes()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "card") || strings.HasPrefix(name, "renderD") {
+			out = append(out, "/dev/dri/"+name)
+		}
+	}
+	for _, p := range parts {
+		if p.minor > 0 && p.owner(n.roots) == a {
+			out = append(out, gpu.RenderNode(int(p.minor)))
+		}
+	}
+	return out, nil
+}
