@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
+.PHONY: help build packages hardware-kit release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -48,6 +48,7 @@ help:
 #:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
 #:   release           packages, bills of materials and signed checksums of the tag of HEAD, in
 #:                     dist/release; KEY names the OpenPGP key
+#:   hardware-kit      an archive that records the GPUs of any host, in dist/
 #:   install           as ./install.sh
 #:   clean             remove bin/, dist/ and the cached containers in /var/cache/dcm-test
 #:
@@ -140,6 +141,11 @@ release:
 # The same with a tag and a key of the test, in a clone.
 test-release:
 	DCM_RELEASE=1 $(GO) test -count=1 -timeout=0 -v -run '^TestRelease' ./packaging
+
+# The programs and a script that read the GPUs of a host on which nothing is installed.
+hardware-kit:
+	mkdir -p $(DIST)
+	for arch in $(ARCHES); do DIST=$(DIST) packaging/kit.sh $$arch || exit 1; done
 
 install:
 	./install.sh
@@ -292,7 +298,7 @@ GOVULNCHECK = v1.1.4
 
 lint-sh:
 	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/release.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/release.sh packaging/kit.sh packaging/kit/run.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # The words of internal/testkit/wording, long sentences, and names of durations.
 lint-wording:

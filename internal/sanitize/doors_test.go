@@ -226,6 +226,9 @@ func doors() map[string]string {
 		"service.oneshot.apply":    "asks for the variables of sd_notify(3), of which none is printed",
 
 		// for support
+		"dcm-kit.main":         callers,
+		"dcm-kit.names":        compared,
+		"dcm-kit.run":          packed,
 		"bundle.Write":         escapes,
 		"bundle.configuration": "names become escaped ones in bundle.ownFile",
 		"bundle.ownFile":       escapes,

@@ -144,10 +144,11 @@ func recordFile(h *host.Host) statefile.File[Record] {
 // ReadRecord returns what the last self-test has left, nil if there was none.
 func ReadRecord(h *host.Host) (*Record, error) { return recordFile(h).Read() }
 
-// WriteRecord leaves how the GPUs are now.
+// WriteRecord leaves how the GPUs are now. On a host without dcm's directory, where dcm is not
+// installed, it writes nothing.
 func WriteRecord(h *host.Host, v Views) error {
-	if err := os.MkdirAll(h.Path("var/lib/dcm"), 0o755); err != nil {
-		return err
+	if _, err := os.Stat(h.Path("var/lib/dcm")); errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return recordFile(h).Write(Record{Boot: h.BootID(), Taken: time.Now(), Modes: v.Own.Modes})
 }

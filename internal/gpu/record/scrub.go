@@ -76,31 +76,12 @@ func scrubReply(r *nvml.Reply, uuids numbers, hostname string) {
 
 var (
 	uuid = regexp.MustCompile(`(?:GPU|MIG)-[0-9a-fA-F][0-9a-fA-F-]{7,}`)
-	home = regexp.MustCompile(`/home/[^/\s:]+`)
+	home = regexp.MustCompile(`/home/[^/\s:"]+`)
 )
 
-// anonymous removes the name of the host and of users' directories from a text.
+// anonymous removes UUIDs, the name of the host and users' directories from a text.
 func anonymous(text, hostname string) string {
-	text = home.ReplaceAllString(uuid.ReplaceAllString(text, "UUID"), "/home/USER")
-	short, _, _ := strings.Cut(hostname, ".")
-	for _, name := range []string{hostname, short} {
-		if name != "" && name != "localhost" {
-			text = replaceWord(text, name)
-		}
-	}
-	return text
-}
-
-// replaceWord replaces a name where no letter or digit precedes or follows it.
-func replaceWord(text, name string) string {
-	word := regexp.MustCompile(`(?i)(^|[^0-9a-z])` + regexp.QuoteMeta(name) + `([^0-9a-z]|$)`)
-	for word.MatchString(text) {
-		text = word.ReplaceAllString(text, "${1}HOST${2}")
-		if strings.EqualFold(name, "host") {
-			break
-		}
-	}
-	return text
+	return Names{Hosts: []string{hostname}}.Remove(uuid.ReplaceAllString(text, "UUID"))
 }
 
 // numbers numbers values in the order of their appearance, from 1.

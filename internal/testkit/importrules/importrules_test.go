@@ -136,6 +136,7 @@ var allowed = map[string][]string{
 	"cmd/dcm-smi":            {"internal/gpu/amdsmi", "internal/worker/serve", "internal/worker/sandbox"},
 	"cmd/dcm-nvml":           {"internal/worker/serve", "internal/worker/sandbox", "internal/gpu/nvml", "internal/gpu/nvml/binding"},
 	"cmd/dcm-sim":            {"internal/testkit/sim"},
+	"cmd/dcm-kit":            {"internal/frontends/supportbundle", "internal/gpu/record", "internal/linux/atomicfile"},
 	"cmd/dcm-host":           {"internal/app/hostimage", "internal/linux/systemd"},
 	"internal/app/hostimage": {"internal/linux/atomicfile"},
 	"cmd/dcm-guard":          {"internal/leases/dmem", "internal/leases/exclusive", "internal/linux/devguard", "internal/linux/journal", "internal/leases/lease", "internal/engine/runstate", "internal/linux/systemd"},
