@@ -48,6 +48,7 @@ func options(cfg *config.Config) apply.Options {
 		DeviceTimeout: cfg.DeviceTimeout,
 		StepTimeout:   stepTimeout,
 		ReloadTimeout: reloadTimeout,
+		SettleDelay:   settleDelay,
 	}
 }
 
@@ -62,6 +63,10 @@ const (
 	stepTimeout   = 60 * time.Second
 	reloadTimeout = 180 * time.Second
 )
+
+// settleDelay is the time after which a mode that NVIDIA's driver reverts has been reverted.
+// No figures are published.
+const settleDelay = 1500 * time.Millisecond
 
 // userspaceStart returns when PID 1 started, the zero time if it does not answer.
 func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Time {

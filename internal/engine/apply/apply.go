@@ -25,6 +25,7 @@ type Options struct {
 	DeviceTimeout time.Duration                     // for the driver to bring up its GPUs, in the whole run
 	StepTimeout   time.Duration                     // for one request or one round of switches
 	ReloadTimeout time.Duration                     // for a driver reload
+	SettleDelay   time.Duration                     // before the last observation, after a step that the driver may revert
 	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
 	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
@@ -204,8 +205,10 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 		return err
 	}
 	r.rec.planned(steps)
+	reverting := false
 	for len(steps) > 0 {
 		now, then := steps.NextBatch()
+		reverting = reverting || slices.ContainsFunc(now, partition.Step.MayRevert)
 		if err := r.make(ctx, want, now); err != nil {
 			return err
 		}
@@ -218,6 +221,9 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 		if len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
 			return r.stuck(ctx, now[0], steps[0])
 		}
+	}
+	if reverting {
+		return r.settle(ctx, want)
 	}
 	return nil
 }

@@ -29,8 +29,10 @@ type bench struct {
 	runs []runstate.Run
 }
 
-func newBench(t *testing.T, kind string) *bench {
-	s := simtest.Start(t, kind, sim.Options{})
+func newBench(t *testing.T, kind string) *bench { return newBenchWith(t, kind, sim.Options{}) }
+
+func newBenchWith(t *testing.T, kind string, opts sim.Options) *bench {
+	s := simtest.Start(t, kind, opts)
 	return &bench{
 		t: t, sim: s,
 		node: over(s, amdgpu.BusyRetry(500*time.Millisecond, 5*time.Millisecond)),

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/testkit/sim"
 )
@@ -49,6 +51,11 @@ func matrix() []trial {
 		{"discover", "EIO once", times(once, fail(sim.OpRead, syscall.EIO)), false, runstate.Applied, false, cpx4, ""},
 		{"discover", "permanent EIO", always(at(third, fail(sim.OpRead, syscall.EIO))), false, runstate.Refused, true, spx8, string(third)},
 		{"discover", "hang beyond the deadline", always(sim.Fault{Op: sim.OpRead, Hang: hour}), false, runstate.Refused, true, "", "cannot read the GPUs"},
+
+		{"discover", "EPERM of a reset", times(20, fail(sim.OpRead, syscall.EPERM)), false, runstate.Applied, false, cpx4, ""},
+		{"discover", "UNKNOWN for a while", times(20, at(third, sim.Fault{Op: sim.OpRead, Unknown: true})), false, runstate.Applied, false, cpx4, ""},
+		{"discover", "UNKNOWN permanently", always(at(third, sim.Fault{Op: sim.OpRead, Unknown: true})), false, runstate.Refused, true, spx8, string(third)},
+		{"discover", "one GPU hangs beyond the deadline", always(at(third, sim.Fault{Op: sim.OpRead, Hang: hour})), false, runstate.Refused, true, "", "cannot read the GPUs"},
 
 		{"memory request", "EINVAL", always(fail(sim.OpMemory, syscall.EINVAL)), false, runstate.RolledBack, false, spx8, "NPS4"},
 		{"memory request", "EOPNOTSUPP", always(fail(sim.OpMemory, syscall.EOPNOTSUPP)), false, runstate.RolledBack, false, spx8, "NPS4"},
@@ -135,4 +142,35 @@ func (b *bench) hardware() string {
 		out = append(out, g.Mode().String())
 	}
 	return counted(out)
+}
+
+// A load with a pending memory mode resets the hive: it takes longer, and meanwhile every read
+// and write of a mode is refused.
+func TestRun_ResetInLoad(t *testing.T) {
+	b := newBenchWith(t, "mi300x-8", sim.Options{ResetLatency: 300 * time.Millisecond})
+	ended := make(chan runstate.Run)
+	go func() { ended <- b.run(profile(partition.CPX, partition.NPS4)) }()
+	refused := 0
+	for {
+		_, err := b.node.Devices(t.Context())
+		if err != nil {
+			if !gpu.IsTransient(err) || errors.Is(err, gpu.ErrAccessDenied) {
+				t.Errorf("during the run: %v", err)
+			}
+			if errors.Is(err, syscall.EPERM) {
+				refused++
+			}
+		}
+		select {
+		case run := <-ended:
+			if run.Result != runstate.Applied || b.hardware() != cpx4 {
+				t.Errorf("%s, %+v; the GPUs are %s", run.Result, run.Error, b.hardware())
+			}
+			if refused == 0 {
+				t.Error("no read was refused")
+			}
+			return
+		default:
+		}
+	}
 }

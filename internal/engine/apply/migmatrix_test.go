@@ -56,6 +56,7 @@ func migMatrix() []migTrial {
 		{"clear", "in use", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "no permission", []string{"fail nvmlComputeInstanceDestroy 4"}, false, "", runstate.RolledBack, false, was, "no permission"},
+		{"clear", "turned off, and reverted a second later", []string{"late-lie " + aside}, false, "off", runstate.RolledBack, false, was, "reverted it within 1.5s"},
 		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
 		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
@@ -156,7 +157,7 @@ func (b migBench) shapes(t *testing.T) string {
 }
 
 func (b migBench) run(t *testing.T, geometryText string, rollback bool) runstate.Run {
-	opt := Options{Rollback: rollback, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second}
+	opt := Options{Rollback: rollback, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
 	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
 	return Run(t.Context(), nodeOf(b.node), p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
 }

@@ -61,6 +61,13 @@ type Step struct {
 	Reset bool `json:"reset,omitempty"` // switching MIG resets the GPU
 }
 
+// MayRevert reports whether the driver is known to report success for such a step and to show
+// the former state a moment later: MIG turned off on a GB200 (dra-driver-nvidia-gpu pull
+// request 852), and destroyed instances on an H100 (go-nvml issue 146).
+func (s Step) MayRevert() bool {
+	return s.Kind == DestroyInstances || s.Kind == SetMIGMode && !s.On()
+}
+
 func (s Step) String() string {
 	switch s.Kind {
 	case RequestMemory:

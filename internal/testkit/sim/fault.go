@@ -43,6 +43,8 @@ type Fault struct {
 	Vanish bool     `json:"vanish,omitempty"` // the GPU falls off the bus: ENODEV
 	Wrong  bool     `json:"wrong,omitempty"`  // success is claimed without effect; a read shows another mode
 	Short  bool     `json:"short,omitempty"`  // a read ends in the middle of the word
+	// Unknown is a read of a mode that is no mode (15), as of a GPU that has left the bus.
+	Unknown bool `json:"unknown,omitempty"`
 
 	// Of a file that is shown, which is the GPU's or, without a GPU, any by its path,
 	// "dev/dri/renderD130":
@@ -66,7 +68,7 @@ func (f Fault) Check() error {
 		return errors.New("a file is shown otherwise by its name: let it be gone, or have other permissions")
 	case f.Op == OpShow:
 		return nil
-	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Wrong && !f.Short:
+	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Wrong && !f.Short && !f.Unknown:
 		return fmt.Errorf("a fault of %s that does nothing: give it an errno, or let it hang, vanish, be wrong or be short", f.Op)
 	case f.Skip < 0 || f.Times < 0:
 		return errors.New("a fault cannot skip or strike less than zero times")

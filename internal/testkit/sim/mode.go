@@ -124,6 +124,9 @@ func (n *Node) wrote(a partition.Address, file string) (*board, error) {
 	if b == nil || !b.bound || b.Chip.XCC == 0 {
 		return nil, syscall.ENODEV
 	}
+	if b.resetting {
+		return nil, syscall.EPERM
+	}
 	b.writes[file]++
 	return b, nil
 }
@@ -143,7 +146,13 @@ func (n *Node) read(ctx context.Context, b *board, file string, content func() s
 	if !b.bound {
 		return "", syscall.ENODEV
 	}
+	if b.resetting {
+		return "", syscall.EPERM
+	}
 	text := content()
+	if fault.Unknown {
+		text = "UNKNOWN"
+	}
 	if fault.Wrong {
 		text = another(text)
 	}

@@ -106,8 +106,9 @@ func (n *Node) Load(ctx context.Context, p Parameters) error {
 	n.mu.Lock()
 	n.params = p
 	n.loads++
-	n.probeAll()
+	reset := n.probeAll()
 	n.mu.Unlock()
+	n.reset(context.WithoutCancel(ctx), reset)
 	n.endLoad(live)
 	return nil
 }
@@ -140,8 +141,9 @@ func (n *Node) endLoad(s moduleState) {
 
 // probeAll lets the firmware take up the requested memory modes, which it does
 // for all of a hive or for none (amdgpu_xgmi_request_nps_change), and then
-// probes every GPU. n.mu is held.
-func (n *Node) probeAll() {
+// probes every GPU. It returns those that are reset for their new mode.
+// n.mu is held.
+func (n *Node) probeAll() (reset []*board) {
 	faults := make(map[*board]Fault)
 	for _, b := range n.boards {
 		if !b.Chip.AMD() || b.vanished {
@@ -161,8 +163,25 @@ func (n *Node) probeAll() {
 		}
 		if b.next != "" {
 			b.memory, b.next = b.next, ""
+			b.resetting = n.opts.ResetLatency > 0
+			reset = append(reset, b)
 		}
 		n.probe(b, f)
+	}
+	return reset
+}
+
+// reset ends the reset that a GPU needs for a new memory mode (need_reset_on_init,
+// AMDGPU_GMC_INIT_RESET_NPS): the whole hive is in reset before the load returns.
+func (n *Node) reset(ctx context.Context, boards []*board) {
+	if len(boards) == 0 {
+		return
+	}
+	wait(ctx, n.opts.ResetLatency)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range boards {
+		b.resetting = false
 	}
 }
 

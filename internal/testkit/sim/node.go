@@ -12,6 +12,7 @@ import (
 type Options struct {
 	SwitchLatency time.Duration // of a compute switch
 	ReloadLatency time.Duration // of a driver load
+	ResetLatency  time.Duration // of the reset of a hive in a load that activates a memory mode
 	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
@@ -72,6 +73,7 @@ type board struct {
 	next     partition.Memory  // passed to the firmware when the driver was unloaded
 	config   partition.Compute // compute_partition_config's selection
 
+	resetting bool // the hive is in reset: reads and writes are refused
 	switching bool
 	settled   time.Time // the last teardown of a process that used it
 	switches  int

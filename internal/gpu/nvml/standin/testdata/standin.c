@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -265,6 +267,65 @@ static void misbehave(const char *function)
 		*(volatile int *)8 = 1;
 }
 
+static unsigned long long milliseconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
+}
+
+/* lies tells whether what is done to a GPU is taken back later. */
+static int lies(const struct gpu *g)
+{
+	const char *k = knob("late-lie");
+	return k && (!*k || !strcmp(k, g->address));
+}
+
+/* later notes a line of the state that comes back in a second, in a knob of its own. */
+static void later(const char *format, ...)
+{
+	struct knob *k = &knobs[knob_count];
+	va_list args;
+	if (knob_count == 64)
+		return;
+	strcpy(k->name, "later");
+	int n = snprintf(k->value, sizeof k->value, "%llu ", milliseconds() + 1000);
+	va_start(args, format);
+	vsnprintf(k->value + n, sizeof k->value - n, format, args);
+	va_end(args);
+	knob_count++;
+}
+
+/* come_back lets what later noted come back when its time has come. */
+static void come_back(void)
+{
+	int any = 0;
+	for (unsigned i = 0; i < knob_count;) {
+		unsigned long long when;
+		unsigned gpu, mode;
+		int at = 0;
+		char line[400];
+		if (strcmp(knobs[i].name, "later") || sscanf(knobs[i].value, "%llu %n", &when, &at) != 1 || when > milliseconds()) {
+			i++;
+			continue;
+		}
+		snprintf(line, sizeof line, "%s", knobs[i].value + at);
+		knobs[i] = knobs[--knob_count];
+		if (sscanf(line, "mode %u %u", &gpu, &mode) == 2 && gpu < gpu_count) {
+			gpus[gpu].current = gpus[gpu].pending = mode;
+			gpus[gpu].epoch++;
+		} else {
+			read_line(line);
+		}
+		any = 1;
+	}
+	for (unsigned i = 0; any && i < knob_count; i++)
+		if (!strcmp(knobs[i].name, "late-lie"))
+			knobs[i] = knobs[--knob_count];
+	if (any)
+		write_state();
+}
+
 static void leave(int *locked)
 {
 	(void)locked;
@@ -283,6 +344,7 @@ static void enter(void)
 		flock(lock_fd, LOCK_EX);
 	if (changed())
 		read_state();
+	come_back();
 }
 
 /* Handles: what it is, the epoch of its GPU, and the ids. */
@@ -805,6 +867,8 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 	else if (in_use(g) || (instances_on(gpu) && !mode))
 		*activation = IN_USE;
 	else if (g->current != mode && !knob("mode-late")) {
+		if (lies(g))
+			later("mode %u %u", gpu, g->current);
 		g->current = mode;
 		g->epoch++; /* bound anew, or reset: the handles are of the past */
 	}
@@ -1055,6 +1119,8 @@ uint32_t nvmlGpuInstanceDestroy(void *instance)
 			return IN_USE;
 	if (in_use(g))
 		return IN_USE;
+	if (lies(g))
+		later("gi %u %u %u %u", gpu, i->id, i->profile, i->start);
 	*i = gis[--gi_count];
 	write_state();
 	return SUCCESS;
