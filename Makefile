@@ -60,6 +60,7 @@ help:
 #:   race              the packages with goroutines, under the race detector
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
+#:   tested-on         write the tables "tested on" from internal/testkit/testedon
 #:   bench             dcm's overhead compared with the minimum for the same work
 #:
 #: Test with more parts; as root
@@ -255,6 +256,11 @@ surface:
 	DCM_SURFACE_WRITE=1 $(GO) test -count=1 ./internal/testkit/surface
 	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/testkit/e2e
 	$(GIT) diff --stat -- internal/testkit/surface/golden
+
+# The table of what dcm was tested on, in README.md and dcm(1).
+.PHONY: tested-on
+tested-on:
+	$(GO) generate ./internal/testkit/testedon
 
 # Each fuzz target for FUZZ. Seeds and earlier findings run with every go test.
 fuzz:

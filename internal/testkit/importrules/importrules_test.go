@@ -71,6 +71,8 @@ var allowed = map[string][]string{
 	"internal/frontends/metrics":        {"internal/linux/atomicfile", "internal/frontends/status", "internal/engine/runstate"},
 	"internal/testkit/sim":              {"internal/gpu/nvml", "internal/gpu/nvml/standin", "internal/gpu/record"},
 	"internal/testkit/soak":             {},
+	"internal/testkit/testedon":         {"internal/gpu/record", "internal/testkit/sim"},
+	"internal/testkit/testedon/make":    {"internal/testkit/testedon"},
 	"internal/testkit/testdeadline":     {},
 	"internal/testkit/surface":          {},
 	"internal/testkit/sim/simtest":      {"internal/testkit/sim"},
