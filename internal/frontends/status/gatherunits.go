@@ -72,5 +72,9 @@ func (a *Account) addHolders(asked bool, now []runstate.Holder) {
 }
 
 func holder(h runstate.Holder, blocked bool) Holder {
-	return Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: blocked, Lessee: h.Lessee}
+	out := Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, InWay: blocked, Lessee: h.Lessee, Leased: h.Leased}
+	for _, a := range h.Attached {
+		out.Attached = append(out.Attached, string(a))
+	}
+	return out
 }

@@ -189,6 +189,9 @@ type Holder struct {
 	Devices List[string] `json:"devices"`
 	InWay   bool         `json:"in_the_way"`       // this process blocked the last run
 	Lessee  string       `json:"lessee,omitempty"` // the user whose lease the process runs in, even if it has no device open yet
+
+	Attached List[string] `json:"attached,omitempty"` // GPUs that it uses through /dev/kfd; absent if they are unknown
+	Leased   List[string] `json:"leased,omitempty"`   // nodes of its lease; absent if they are unknown
 }
 
 // Queued is a request that waits for a lease.

@@ -8,6 +8,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
 )
 
@@ -15,7 +16,11 @@ import (
 func Holders(a status.Account) []runstate.Holder {
 	var out []runstate.Holder
 	for _, u := range a.Holders {
-		out = append(out, runstate.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices, Lessee: u.Lessee})
+		h := runstate.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices, Lessee: u.Lessee, Leased: u.Leased}
+		for _, a := range u.Attached {
+			h.Attached = append(h.Attached, partition.Address(a))
+		}
+		out = append(out, h)
 	}
 	return out
 }
