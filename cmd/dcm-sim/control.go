@@ -84,6 +84,47 @@ func limit(f *sim.Fault, gpu, times string) error {
 	return nil
 }
 
+func newAllow() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "allow (--unit UNIT | --pid PID) [GPU...]",
+		Short:   "set which GPUs a unit or process may use, as its device cgroup does; without GPUs, remove the rule",
+		Example: "  dcm-sim allow --unit vllm@3.service 0000:65:00.0\n  dcm-sim allow --unit vllm@3.service",
+	}
+	var a sim.Allowance
+	mount := mountFlag(c)
+	c.Flags().StringVar(&a.Unit, "unit", "", "the processes of this unit")
+	c.Flags().IntVar(&a.PID, "pid", 0, "this process")
+	c.MarkFlagsOneRequired("unit", "pid")
+	c.MarkFlagsMutuallyExclusive("unit", "pid")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		for _, arg := range args {
+			address, err := partition.ParseAddress(arg)
+			if err != nil {
+				return err
+			}
+			a.GPUs = append(a.GPUs, address)
+		}
+		message, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		return control(*mount, "allow", string(message))
+	}
+	return c
+}
+
+func newCheck() *cobra.Command {
+	c := &cobra.Command{
+		Use:       "check gpu|node",
+		Short:     "set whose processes make a compute switch fail: those of the GPU, or, as before Linux 6.17, all",
+		ValidArgs: []string{"gpu", "node"},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+	}
+	mount := mountFlag(c)
+	c.RunE = func(_ *cobra.Command, args []string) error { return control(*mount, "check", args[0]) }
+	return c
+}
+
 func newReset() *cobra.Command {
 	c := &cobra.Command{Use: "reset", Short: "reset the node to its state after boot", Args: cobra.NoArgs}
 	mount := mountFlag(c)

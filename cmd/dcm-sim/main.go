@@ -54,7 +54,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newKinds(), newModprobe(), newFault(), newReset(), newState())
+	root.AddCommand(newServe(), newKinds(), newModprobe(), newFault(), newAllow(), newCheck(), newReset(), newState())
 	return root
 }
 

@@ -47,6 +47,9 @@ func TestUsageErrorsAreTold(t *testing.T) {
 		{"fault --op load --errno EIO --gpu x", "PCI address"},
 		{"fault --mount /nonexistent --op load --errno EIO", "no simulated node is mounted"},
 		{"state --mount /nonexistent", "no simulated node is mounted"},
+		{"allow 05:00.0", "at least one of the flags"},
+		{"allow --pid 1 x", "PCI address"},
+		{"check cgroup", `invalid argument "cgroup"`},
 	} {
 		code, _, stderr := call(t, append([]string{"dcm-sim"}, strings.Fields(test.line)...)...)
 		if code != 1 || !strings.Contains(stderr, test.want) {
@@ -81,6 +84,11 @@ func TestCommandsDriveTheNode(t *testing.T) {
 		{line: "dcm-sim fault --gpu 26:00.0 --vanish"},
 		{line: "dcm-sim fault --op read --short --times always"},
 		{line: "dcm-sim fault --clear"},
+		{line: "dcm-sim allow --unit vllm@3.service 46:00.0 0000:65:00.0"},
+		{line: "dcm-sim allow --pid 7 05:00.0"},
+		{line: "dcm-sim allow --pid 7"},
+		{line: "dcm-sim check node"},
+		{line: "dcm-sim check gpu"},
 	} {
 		if step.before != nil {
 			step.before()
@@ -97,6 +105,9 @@ func TestCommandsDriveTheNode(t *testing.T) {
 	}
 	if s.Loads != 1 || s.Unloads != 1 || s.GPUs[0].Compute != "CPX" || !s.GPUs[1].Vanished || len(s.Faults) != 0 {
 		t.Errorf("ended as %s", out)
+	}
+	if len(s.Allowed) != 1 || s.Allowed[0].Unit != "vllm@3.service" || len(s.Allowed[0].GPUs) != 2 {
+		t.Errorf("rules %+v, want the one for the unit", s.Allowed)
 	}
 	if code, _, _ := call(t, "dcm-sim", "reset"); code != 0 || n.State().GPUs[1].Vanished {
 		t.Errorf("reset ended with %d and %+v", code, n.State().GPUs[1])
