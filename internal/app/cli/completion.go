@@ -23,7 +23,7 @@ func completeOptions(cmd *cobra.Command, h *host.Host) {
 		"profile": func() []cobra.Completion { return console.Profiles(h) },
 		"vendor":  func() []cobra.Completion { return []string{"amd", "nvidia"} },
 	} {
-		if cmd.LocalNonPersistentFlags().Lookup(option) != nil {
+		if cmd.Flags().Lookup(option) != nil {
 			cobra.CheckErr(cmd.RegisterFlagCompletionFunc(option, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 				return values(), cobra.ShellCompDirectiveNoFileComp
 			}))
