@@ -41,16 +41,18 @@ type schedule struct {
 // judge returns the lease that a request may start now, or an error that says why it cannot start.
 func (s *schedule) judge(p *pending) (*candidate, error) {
 	at := locate(s.processes, p.Caller)
-	if err := s.policy.impossible(s.snapshot, p.Caller, p.Request, at); err != nil {
-		return nil, err
+	snapshot := at.excludeOwn(s.snapshot)
+	choice, err := s.policy.choose(snapshot, p.Caller, p.Request)
+	if err != nil { // a request that can start now is possible
+		if never := s.policy.impossible(s.snapshot, p.Caller, p.Request, at); never != nil {
+			return nil, never
+		}
 	}
 	for _, b := range s.policy.bounds(p.Caller) {
 		if s.held[b.key] {
 			return nil, &InsufficientError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
 		}
 	}
-	snapshot := at.excludeOwn(s.snapshot)
-	choice, err := s.policy.choose(snapshot, p.Caller, p.Request)
 	if limit, over := errors.AsType[*LimitError](err); over {
 		s.held[limit.key] = true
 		return nil, err
