@@ -38,6 +38,7 @@ type pid1 struct {
 	hearers  int // calls of Subscribe
 	restarts int
 	reloads  int
+	tried    []string // units of TryRestartUnit
 	jobs     uint32
 }
 
@@ -165,6 +166,15 @@ func (p *pid1) manager() map[string]any {
 				return "", dbus.NewError("wrong.Mode", []any{mode})
 			}
 			return job, script(name, n)
+		},
+		"TryRestartUnit": func(name, _ string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.tried = append(p.tried, name)
+			if p.units[name] == nil {
+				return "", dbus.NewError("org.freedesktop.systemd1.NoSuchUnit", nil)
+			}
+			return jobPath(1), nil
 		},
 		"ReloadOrRestartUnit": func(name, mode string) (dbus.ObjectPath, *dbus.Error) {
 			p.mu.Lock()

@@ -1,0 +1,62 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+)
+
+// Change is a run of a oneshot around which some units are restarted. Each unit is ordered after
+// the oneshot. The oneshot is PartOf= the gate, which it requires and starts after.
+type Change struct {
+	Gate  string   // a oneshot that does not end before the caller has queued all jobs
+	Run   string   // the oneshot
+	Units []string // stopped before the run and started after it, if they are active
+}
+
+// RestartAround queues the jobs of a change and waits until the run is over. It calls queued once:
+// PID 1 has all jobs then, and the caller lets the gate end. missed is not nil if units cannot be
+// restarted, and names them; the run follows all the same. The unit and the error that
+// RestartAround returns are those of the oneshot, as of [Jobs.Restart].
+func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed error)) (Unit, error) {
+	sub, err := j.t.subscribe(ctx, unitRules(c.Run))
+	if err != nil {
+		queued(nil)
+		return Unit{Name: c.Run}, err
+	}
+	defer j.t.signals.remove(sub)
+	sub.follow(c.Run)
+	sub.onlySettled()
+	before, missed, err := j.queueJobs(ctx, c)
+	queued(missed)
+	if err != nil {
+		return before, err
+	}
+	now, err := j.awaitRun(ctx, before, "", sub)
+	if err != nil {
+		return now, err
+	}
+	err = Units(j).read(ctx, &now, All)
+	return now, err
+}
+
+// queueJobs queues the restart of the gate, which includes that of the oneshot, and those of the
+// units. It returns the oneshot as it was before.
+func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, missed, err error) {
+	before, err = j.readRun(ctx, c.Run)
+	if err != nil {
+		return before, nil, err
+	}
+	gate, err := j.readRun(ctx, c.Gate)
+	if err != nil {
+		return before, nil, err
+	}
+	if _, err := j.queueRestart(ctx, gate); err != nil {
+		return before, nil, cannotRestart(c.Gate, err)
+	}
+	for _, unit := range c.Units {
+		if err := j.queueAgain(ctx, "TryRestartUnit", unit, "replace"); err != nil {
+			missed = errors.Join(missed, cannotRestart(unit, err))
+		}
+	}
+	return before, missed, nil
+}
