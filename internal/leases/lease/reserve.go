@@ -2,6 +2,8 @@ package lease
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 
 	"dcm/internal/engine/runstate"
@@ -12,6 +14,8 @@ import (
 type Reservation struct {
 	Name string
 	placement.Want
+	Kept  bool // its unit continues with its present partitions
+	Whole bool // all partitions of the GPUs in Among, which other Whole reservations may have too
 }
 
 // Grant is the result for a reservation.
@@ -26,43 +30,78 @@ type Grant struct {
 // reservations can be met, Reserve goes through them in order and meets each one that fits. The error
 // then says why the others cannot be met. Their partitions stay free for leases.
 func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
-	wants := make([]placement.Reservation, len(list))
-	for i, r := range list {
-		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])}
-	}
 	taken := make(map[string]bool)
 	for _, name := range namesOf(parts, leased) {
 		taken[name] = true
 	}
-	out := make(map[string]Grant)
-	choices, err := placement.Assign(parts, taken, wants)
-	if err != nil {
+	out, open, err := settle(parts, list, now, taken)
+	var wants []placement.Reservation
+	for _, r := range open {
+		wants = append(wants, placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])})
+	}
+	choices, unmet := placement.Assign(parts, taken, wants)
+	if unmet != nil {
+		err = errors.Join(err, unmet)
 		var met []placement.Reservation
-		for i, w := range wants {
+		for _, w := range wants {
 			if some, lack := placement.Assign(parts, taken, append(slices.Clip(met), w)); lack == nil {
 				met, choices = append(met, w), some
 			} else {
-				out[list[i].Name] = Grant{Reason: lack.Error()}
+				out[w.Name] = Grant{Reason: lack.Error()}
 			}
 		}
 	}
 	for name, c := range choices {
-		g := Grant{Reason: c.Reason}
-		for _, p := range c.Partitions {
-			g.Partitions = append(g.Partitions, p.Name)
-			g.Nodes = append(g.Nodes, p.Render)
-		}
-		out[name] = g
+		out[name] = grantOf(c.Partitions, c.Reason)
 	}
 	return out, err
 }
 
+// settle meets the reservations for which there is nothing to choose: those of units that continue,
+// and Whole ones. It takes their partitions from the others, and returns the others.
+func settle(parts []runstate.Part, list []Reservation, now map[string][]string, taken map[string]bool) (out map[string]Grant, open []Reservation, err error) {
+	out = make(map[string]Grant)
+	own := make(map[string]bool)
+	for _, r := range list {
+		if nodes := now[r.Name]; r.Kept && len(nodes) > 0 && len(namesOf(parts, nodes)) == len(nodes) {
+			out[r.Name] = grantOf(partsWith(parts, nodes), "its unit continues with them")
+		} else if r.Whole {
+			g := grantOf(slices.DeleteFunc(slices.Clone(parts), func(p runstate.Part) bool { return taken[p.Name] || !slices.Contains(r.Among, p.GPU) }), "all partitions of its GPUs")
+			if len(g.Partitions) == 0 {
+				g.Reason = "its GPUs have no free partition"
+				err = errors.Join(err, fmt.Errorf("reservation %s: %s", r.Name, g.Reason))
+			}
+			out[r.Name] = g
+		} else {
+			open = append(open, r)
+		}
+		for _, name := range out[r.Name].Partitions {
+			own[name] = true
+		}
+	}
+	maps.Copy(taken, own)
+	return out, open, err
+}
+
+func grantOf(parts []runstate.Part, reason string) Grant {
+	g := Grant{Reason: reason}
+	for _, p := range parts {
+		g.Partitions, g.Nodes = append(g.Partitions, p.Name), append(g.Nodes, p.Render)
+	}
+	return g
+}
+
 // namesOf returns the names of the partitions with these device nodes.
 func namesOf(parts []runstate.Part, nodes []string) []string {
-	var out []string
-	for _, p := range parts {
-		if slices.Contains(nodes, p.Render) {
-			out = append(out, p.Name)
+	return grantOf(partsWith(parts, nodes), "").Partitions
+}
+
+// partsWith returns the partitions with these device nodes, in the order of the nodes.
+func partsWith(parts []runstate.Part, nodes []string) []runstate.Part {
+	var out []runstate.Part
+	for _, node := range nodes {
+		if i := slices.IndexFunc(parts, func(p runstate.Part) bool { return p.Render == node }); i >= 0 {
+			out = append(out, parts[i])
 		}
 	}
 	return out
@@ -71,11 +110,16 @@ func namesOf(parts []runstate.Part, nodes []string) []string {
 // Fit returns an error if these partitions, which may not exist yet, are not sufficient for all
 // reservations.
 func Fit(parts []runstate.Part, list []Reservation) error {
-	wants := make([]placement.Reservation, len(list))
-	for i, r := range list {
+	taken := make(map[string]bool)
+	_, open, err := settle(parts, list, nil, taken)
+	if err != nil {
+		return err
+	}
+	wants := make([]placement.Reservation, len(open))
+	for i, r := range open {
 		wants[i] = placement.Reservation{Name: r.Name, Want: r.Want}
 	}
-	_, err := placement.Assign(parts, nil, wants)
+	_, err = placement.Assign(parts, taken, wants)
 	var together *placement.TogetherError
 	if errors.As(err, &together) {
 		return together

@@ -3,11 +3,13 @@ package lease
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 )
 
@@ -15,7 +17,7 @@ func wants(text string) []Reservation {
 	var out []Reservation
 	for f := range strings.FieldsSeq(text) {
 		name, n, _ := strings.Cut(f, "=")
-		out = append(out, Reservation{name, placement.Want{Partitions: len(n)}})
+		out = append(out, Reservation{Name: name, Want: placement.Want{Partitions: len(n)}})
 	}
 	return out
 }
@@ -52,6 +54,51 @@ func TestReserve(t *testing.T) {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Whole reservations have all free partitions of their GPUs, and can have the same ones.
+func TestReserve_Whole(t *testing.T) {
+	gpu := func(i int) placement.Want { return placement.Want{Among: []partition.Address{parts()[i].GPU}} }
+	list := []Reservation{
+		{Name: "a", Want: gpu(0), Whole: true}, {Name: "b", Want: gpu(0), Whole: true},
+		{Name: "c", Want: placement.Want{Partitions: 1}},
+	}
+	got, err := Reserve(parts(), list, nil, []string{parts()[0].Render})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b"} {
+		if g := got[name]; len(g.Nodes) != 3 || g.Nodes[0] != parts()[1].Render {
+			t.Errorf("%s has %q, want the three partitions of the GPU without a lease", name, g.Nodes)
+		}
+	}
+	if g := got["c"]; len(g.Nodes) != 1 || slices.Contains(got["a"].Nodes, g.Nodes[0]) {
+		t.Errorf("c has %q, want one of another GPU", g.Nodes)
+	}
+	none := []Reservation{{Name: "d", Want: placement.Want{Among: []partition.Address{"0000:ff:00.0"}}, Whole: true}}
+	if _, err := Reserve(parts(), none, nil, nil); message(err) != "reservation d: its GPUs have no free partition" {
+		t.Errorf("a missing GPU: %v", err)
+	}
+	if err := Fit(parts(), none); err == nil {
+		t.Error("a missing GPU fits")
+	}
+}
+
+// A unit that continues keeps its partitions in their order, even if another reservation is not met.
+func TestReserve_Kept(t *testing.T) {
+	now := map[string][]string{"a": {"/dev/dri/renderD131", "/dev/dri/renderD129"}}
+	list := []Reservation{
+		{Name: "b", Want: placement.Want{Partitions: len(parts())}},
+		{Name: "a", Want: placement.Want{Partitions: 2}, Kept: true},
+	}
+	got, err := Reserve(parts(), list, now, nil)
+	if diff := cmp.Diff(now["a"], got["a"].Nodes); diff != "" || err == nil {
+		t.Errorf("error %v, nodes (-want +got):\n%s", err, diff)
+	}
+	list[1].Kept = false
+	if got, _ := Reserve(parts(), list, now, nil); len(got["a"].Nodes) != 0 && len(got["b"].Nodes) != 0 {
+		t.Errorf("both are met: %+v", got)
 	}
 }
 

@@ -281,7 +281,7 @@ func (w *world) choose() {
 	var want []Reservation
 	now := make(map[string][]string)
 	for _, r := range w.list {
-		want = append(want, Reservation{r.Name, placement.Want{Partitions: r.Wants}})
+		want = append(want, Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Wants}})
 		now[r.Name] = w.grants[r.Name].Nodes
 	}
 	var leased []string
