@@ -20,8 +20,10 @@ import (
 func TestUnits_Capabilities(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^CapabilityBoundingSet=(.*)$`)
 	want := map[string][]string{
-		"dcm.service":       {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
-		"dcm-apply.service": {"CAP_DAC_READ_SEARCH", "CAP_SYS_MODULE", "CAP_SYS_PTRACE"},
+		"dcm.service":        {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
+		"dcm-apply.service":  {"CAP_DAC_READ_SEARCH", "CAP_SYS_MODULE", "CAP_SYS_PTRACE"},
+		"dcm-change.service": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
+		"dcm-gate.service":   nil,
 	}
 	for unit, capabilities := range want {
 		found := line.FindAllStringSubmatch(read(t, "../systemd/"+unit), -1)

@@ -38,6 +38,8 @@ func TestUnits_Exposure(t *testing.T) {
 	tests := []struct{ unit, tenths string }{
 		{"dcm.service", "16"},
 		{"dcm-apply.service", "39"},
+		{"dcm-gate.service", "16"},
+		{"dcm-change.service", "39"},
 		{"dcm-reserve.service", "16"},
 		{"dcm-guard.service", "21"},
 		{"dcm-agent.service", "16"},

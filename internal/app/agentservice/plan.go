@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"dcm/internal/app/plan"
@@ -12,7 +11,6 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/config/source"
-	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/agent"
 	"dcm/internal/gpu"
@@ -84,14 +82,12 @@ func (a *server) planText(ctx context.Context, text, profile string) (agentPlan,
 // findHolders finds the units that would be restarted, and the holders that would stay.
 func (a *server) findHolders(ctx context.Context, i *agentPlan) {
 	blocking, unsure := i.Blockers(ctx, a.node)
-	units := make([]string, len(blocking))
-	for n, h := range blocking {
-		units[n] = h.Unit
-	}
-	var err error
-	i.restarts, err = plan.Restarted(ctx, a.host, host.Clients(a.host, i.Config), units...)
+	f, err := plan.Foresee(ctx, a.host, i.Config, i.Difference, blocking)
 	i.uncertain = errors.Join(unsure, err)
-	i.holders = slices.DeleteFunc(blocking, func(h runstate.Holder) bool { return h.Unit != "" && slices.Contains(i.restarts, h.Unit) })
+	i.restarts, i.holders = append([]string{}, f.Restarted...), f.Holders
+	if err != nil {
+		i.holders = blocking
+	}
 }
 
 // failedError converts an error before which nothing was changed.

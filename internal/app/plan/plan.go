@@ -8,13 +8,14 @@ import (
 
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // Compare plans the named profile, or the selected one. GPUs that this process may
@@ -77,52 +78,48 @@ func quoted(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// Restarted returns the units that a restart transaction would bounce now, without those
-// of the units that have a GPU open which it would not free: see the daemon's hindrances.
-func Restarted(ctx context.Context, h *host.Host, clients []string, holding ...string) ([]string, error) {
-	out := []string{}
-	if len(clients) == 0 {
-		return out, nil
-	}
+// Foresee queries PID 1 for the units that a run for the difference would restart now, and for the
+// holders that would block it. blocking are the processes that keep the steps from succeeding.
+func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, d apply.Difference, blocking []runstate.Holder) (daemon.Forecast, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
 	if err != nil {
-		return out, err
+		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
-	units, err := conn.Units.List(ctx, clients, systemd.All)
-	if err != nil {
-		return out, err
-	}
-	bounced, err := systemd.RestartedUnits(ctx, conn.Units, conn.Dependencies, unitname.Apply, units)
-	for _, u := range bounced {
-		out = append(out, u.ID)
-	}
-	if err != nil {
-		return out, err
-	}
-	return without(ctx, conn, out, units, holding)
+	s := daemon.Settings{Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
+	fit := func(units []string) []string { return host.DiscoverableUnits(h, units) }
+	return daemon.Foresee(ctx, daemon.PID1Of(conn), s, fit, Scope(h, cfg, d), blocking)
 }
 
-func without(ctx context.Context, conn *systemd.Conn, bounced []string, clients []systemd.Unit, holding []string) ([]string, error) {
-	all, out := slices.Clone(bounced), bounced[:0]
-	for _, unit := range all {
-		freed := true
-		if slices.Contains(holding, unit) {
-			frozen, err := conn.Units.Frozen(ctx, unit)
-			behind := err == nil && slices.ContainsFunc(clients, func(c systemd.Unit) bool { return c.ID == unit })
-			if err == nil && !behind {
-				behind, err = conn.Dependencies.OrderedAfter(ctx, unit, unitname.Apply, all)
-			}
-			if err != nil {
-				return all, err
-			}
-			freed = behind && !frozen
-		}
-		if freed {
-			out = append(out, unit)
+// Scope returns what the steps of a difference concern; nil: the whole node, as every change does
+// unless the configuration says otherwise, see [config.Config.PerGPU].
+func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
+	if !cfg.PerGPU() || len(d.Steps) == 0 || slices.ContainsFunc(d.Steps, func(s partition.Step) bool { return !s.Kind.SingleGPU() }) {
+		return nil
+	}
+	last, err := runstate.ReadPartitions(h.Runtime())
+	if err != nil || last == nil {
+		return nil
+	}
+	out := &daemon.Scope{}
+	changed := make(map[string]bool) // partitions by name
+	for _, c := range gpu.Changes(d.Steps, d.Devices) {
+		out.GPUs = append(out.GPUs, c.GPU)
+		for _, p := range c.ChangedParts {
+			changed[runstate.PartName(c.GPU, p.Index)] = true
 		}
 	}
-	return out, nil
+	out.Unaffected = func(unit string) bool {
+		i := slices.IndexFunc(cfg.Reservations, func(r config.Reservation) bool { return config.Lists([]string{r.Unit}, unit) })
+		if i < 0 {
+			return false
+		}
+		return slices.ContainsFunc(last.Reservations, func(r runstate.Reservation) bool {
+			return r.Name == cfg.Reservations[i].Name && r.Asks == cfg.Reservations[i].Asks() && len(r.Partitions) > 0 &&
+				!slices.ContainsFunc(r.Partitions, func(p string) bool { return changed[p] })
+		})
+	}
+	return out
 }

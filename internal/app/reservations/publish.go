@@ -31,6 +31,7 @@ type Publisher struct {
 	Node     *gpu.Node
 	Devices  func(context.Context) ([]gpu.Device, error) // reads the GPUs
 	Reserved []config.Reservation
+	Kept     []string // active units that keep their partitions
 	Log      *slog.Logger
 }
 
@@ -115,7 +116,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	if err != nil { // nothing has changed the partitions while there are leases
 		return nil, errors.Join(append(errs, err)...)
 	}
-	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, p.Parts, devices, s.Log), now, taken)
+	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
 		g := granted[r.Name]
@@ -128,7 +129,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		}
 		s.logChoice(r, g, now[r.Name])
 		p.Reservations = append(p.Reservations, runstate.Reservation{
-			Name: r.Name, Unit: r.Unit, Wants: r.Partitions, Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
+			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
 	errs = append(errs,
@@ -136,6 +137,14 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
 		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
 	return unmet, errors.Join(errs...)
+}
+
+// wanted returns the number of partitions that a reservation needs at least.
+func wanted(r config.Reservation) int {
+	if r.Whole {
+		return 1
+	}
+	return r.Partitions
 }
 
 // leased returns the nodes in leases, which no reservation gets. PID 1 is busy during a restart, so it
@@ -175,7 +184,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 		}
 		for _, p := range d.Parts {
 			one := runstate.Part{
-				Name: fmt.Sprintf("%s-%d", d.Address, p.Index), GPU: d.Address, Index: p.Index,
+				Name: runstate.PartName(d.Address, p.Index), GPU: d.Address, Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
 				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
 				Render: p.RenderNode(), Memory: p.Bytes, Companions: p.CompanionNodes,
@@ -191,7 +200,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 
 // wants returns what the configuration reserves on these GPUs. A reservation that names a missing GPU
 // gets its partitions from its other GPUs, with a warning.
-func wants(list []config.Reservation, parts []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+func wants(list []config.Reservation, kept []string, parts []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
 	var out []lease.Reservation
 	for _, r := range list {
 		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
@@ -209,9 +218,14 @@ func wants(list []config.Reservation, parts []runstate.Part, devices []gpu.Devic
 		if w.Kinds, err = r.Sought.Match(lease.KindsOf(parts)); err != nil {
 			log.Warn(fmt.Sprintf("reservation %s: %v", r.Name, err), "reservation", r.Name)
 		}
-		out = append(out, lease.Reservation{Name: r.Name, Want: w})
+		out = append(out, lease.Reservation{Name: r.Name, Want: w, Whole: r.Whole, Kept: keeps(r, kept)})
 	}
 	return out
+}
+
+// keeps reports whether the unit of a reservation, or an instance of it, is among the units.
+func keeps(r config.Reservation, units []string) bool {
+	return r.Unit != "" && slices.ContainsFunc(units, func(unit string) bool { return config.Lists([]string{r.Unit}, unit) })
 }
 
 func companionNodes(p runstate.Part) []string {

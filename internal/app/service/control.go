@@ -183,7 +183,9 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 		p.Steps = append(p.Steps, step)
 	}
 	if len(p.Steps) > 0 {
-		p.Clients, err = plan.Restarted(ctx, c.host, host.Clients(c.host, cfg))
+		var f daemon.Forecast
+		f, err = plan.Foresee(ctx, c.host, cfg, d, nil)
+		p.Clients = append([]string{}, f.Restarted...)
 	}
 	return p, err
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 
+	"dcm/internal/app/plan"
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
@@ -26,11 +27,11 @@ func dialPID1(ctx context.Context) (daemon.PID1, error) {
 
 // watched is the hardware of this host. It is a [daemon.GPUReader].
 type watched struct {
-	host     *host.Host
-	node     *gpu.Node
-	looked   *deviceCache
-	reserved func() []config.Reservation
-	acl      *deviceACL
+	host   *host.Host
+	node   *gpu.Node
+	looked *deviceCache
+	config func() *config.Config
+	acl    *deviceACL
 }
 
 func (w watched) DriverUnloaded() bool {
@@ -54,10 +55,10 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 	if err != nil || len(d.Steps) == 0 {
 		return look, err
 	}
-	if err := d.Judge(reservation.Fits(w.host, w.reserved())); err != nil {
+	if err := d.Judge(reservation.Fits(w.host, w.config().Reservations)); err != nil {
 		return look, err
 	}
-	look.Diff = len(d.Steps)
+	look.Diff, look.Scope = len(d.Steps), plan.Scope(w.host, w.config(), d)
 	look.Blocking, err = d.Blockers(ctx, w.node)
 	return look, err
 }

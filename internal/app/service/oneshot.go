@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -17,10 +18,16 @@ import (
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
 )
 
 // Oneshot is what dcm-apply.service runs: it puts the selected profile on the GPUs.
 func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
+	return runOnce(ctx, h, log, nil)
+}
+
+// runOnce makes a run. change is the change of single GPUs that it is for; nil: of all GPUs.
+func runOnce(ctx context.Context, h *host.Host, log *slog.Logger, change *runstate.Change) error {
 	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
 	}
@@ -33,9 +40,13 @@ func Oneshot(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	}
 	defer release()
 	o := newOneshot(ctx, h, log)
+	o.change = change
 	cfg, broken, err := selection.Effective(config.DefaultPaths(h.Root))
 	o.openNode(cfg)
 	defer o.publish(ctx)
+	if o.unloaded && change != nil {
+		return exitcode.With(exitcode.Transient, errors.New("the driver is not loaded; "+unitname.Apply+" loads it"))
+	}
 	if o.unloaded && (err != nil || cfg.Selected == "") {
 		if err := o.loadDriver(ctx); err != nil {
 			return err
@@ -66,6 +77,7 @@ type oneshot struct {
 	recorder     *apply.Recorder
 	node         *cachingNode
 	reservations reservations.Publisher
+	change       *runstate.Change // of single GPUs; nil: of all
 
 	first        bool // of this boot
 	halfReloaded bool // an earlier run has ended in the middle of a driver reload
@@ -144,6 +156,9 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 		}
 	}
 	opt.Load = o.halfReloaded
+	if o.change != nil {
+		opt.May, o.reservations.Kept = o.change.Concerns, o.change.Kept
+	}
 	opt.Fits = foresee(o.host, reservation.Fits(o.host, cfg.Reservations), o.recorder)
 	return apply.Run(ctx, o.node.forRun(), cfg.Profile, opt, o.recorder)
 }

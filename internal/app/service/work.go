@@ -21,6 +21,8 @@ func Works() map[string]Work {
 	return map[string]Work{
 		"daemon":  {unitname.Daemon, Daemon},
 		"oneshot": {unitname.Apply, Oneshot},
+		"gate":    {unitname.Gate, Gate},
+		"change":  {unitname.Change, Change},
 		"reserve": {unitname.Reserve, Reserve},
 		"agent":   {unitname.Agent, agentservice.Run},
 	}

@@ -27,6 +27,7 @@ type Options struct {
 	ReloadTimeout time.Duration                     // for a driver reload
 	SettleDelay   time.Duration                     // before the last observation, after a step that the driver may revert
 	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
+	May           func(partition.Address) bool      // returns whether a GPU may change; nil: each may
 	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
 
@@ -92,6 +93,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	if err := d.Judge(r.opt.Fits); err != nil {
 		return runstate.Refused, err
 	}
+	if err := r.opt.covers(d); err != nil {
+		return runstate.Refused, err
+	}
 	if err := r.permitted(ctx, d); err != nil {
 		return runstate.Refused, err
 	}
@@ -108,6 +112,19 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 		return runstate.Failed, err
 	}
 	return r.goBack(ctx, before, err)
+}
+
+// covers returns a refusal if the plan concerns a GPU that may not change: its users are not stopped.
+func (o Options) covers(d Difference) error {
+	if o.May == nil {
+		return nil
+	}
+	for _, c := range d.Steps.Changes(d.GPUs) {
+		if !o.May(c.GPU) {
+			return &refusal{err: fmt.Errorf("%s: has to change too, and the change was not requested for it", c.GPU), hint: "dcm plans again and retries", transient: true}
+		}
+	}
+	return nil
 }
 
 // observe waits for the driver to bring up its GPUs. The device timeout is for the whole run:

@@ -19,6 +19,7 @@ func build(root *source.Node) *Config {
 	rule.Read(root.At("clients", "require"), &c.Require)
 	rule.ReadString(root.At("clients", "discover"), &c.Discover)
 	rule.ReadString(root.At("apply", "on-failure"), &c.OnFailure)
+	rule.ReadString(root.At("apply", "unit-of-change"), &c.UnitOfChange)
 	rule.Read(root.At("apply", "reload-driver"), &c.ReloadDriver)
 	rule.Read(root.At("apply", "at-load"), &c.AtLoad)
 	rule.ReadString(root.At("apply", "reboot"), &c.Reboot)
@@ -28,7 +29,9 @@ func build(root *source.Node) *Config {
 	rule.ReadInt(root.At("gpu", "count"), &c.Count)
 	rule.Read(root.At("metrics", "textfile"), &c.Metrics)
 	rule.Read(root.At("agent", "enabled"), &c.Agent)
-	c.Reservations = readReservations(root.At("reservation"))
+	var confined []Reservation
+	c.DeclaredClients, confined = readClients(root.At("client"))
+	c.Reservations = append(readReservations(root.At("reservation")), confined...)
 	c.Observers = rule.ReadUnits(root.At("guard", "observers"))
 	c.Leases = readLeases(root.At("leases"))
 	if n := root.At("apply", "device-timeout"); n != nil {

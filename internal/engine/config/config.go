@@ -30,9 +30,12 @@ type Config struct {
 	Clients []string // unit names with their suffix, in the order given, without duplicates
 	Require bool     // clients start only after the profile was applied
 
+	DeclaredClients []Client // the [[client]] tables
+
 	Discover Discover // handling of services that hold a GPU and are not listed
 
 	OnFailure     OnFailure
+	UnitOfChange  UnitOfChange
 	ReloadDriver  bool          // a memory mode may reload the driver
 	AtLoad        bool          // the driver starts in the profile's compute mode
 	DeviceTimeout time.Duration // time limit for the driver to initialise its GPUs
@@ -44,7 +47,7 @@ type Config struct {
 	Library string // path of libamd_smi; "": the default paths
 	Count   int    // expected number of managed GPUs; 0: as many as at the last success
 
-	Reservations []Reservation
+	Reservations []Reservation // those of the [[client]] tables included
 	Leases       Leases
 	Observers    []string // services that may open all partitions, exclusive ones included
 
@@ -99,6 +102,7 @@ func Defaults() *Config {
 		Origin:        make(map[string]string),
 		Discover:      Suggest,
 		OnFailure:     Rollback,
+		UnitOfChange:  Node,
 		ReloadDriver:  true,
 		DeviceTimeout: time.Minute,
 		Reboot:        Never,

@@ -25,6 +25,7 @@ func Format(c *Config) string {
 		pair{"discover", source.Quote(string(c.Discover)), c.Discover != d.Discover})
 	section(&b, "apply",
 		pair{"on-failure", source.Quote(string(c.OnFailure)), c.OnFailure != d.OnFailure},
+		pair{"unit-of-change", source.Quote(string(c.UnitOfChange)), c.UnitOfChange != d.UnitOfChange},
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
 		pair{"at-load", strconv.FormatBool(c.AtLoad), c.AtLoad != d.AtLoad},
 		pair{"device-timeout", source.Quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
@@ -42,8 +43,13 @@ func Format(c *Config) string {
 		pair{"textfile", source.Quote(c.Metrics), c.Metrics != d.Metrics})
 	section(&b, "agent",
 		pair{"enabled", strconv.FormatBool(c.Agent), c.Agent != d.Agent})
+	for _, client := range c.DeclaredClients {
+		b.WriteString("\n" + client.format())
+	}
 	for _, r := range c.Reservations {
-		b.WriteString("\n" + r.format())
+		if !r.Whole {
+			b.WriteString("\n" + r.format())
+		}
 	}
 	for _, name := range c.Names() {
 		b.WriteString("\n" + FormatProfile(c.Profiles[name]))

@@ -71,7 +71,8 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 		}
 	}
 	checkProfiles(c, sum)
-	checkReservations(c, sum.At("reservation"))
+	checkClients(c, sum.At("client"))
+	checkReservations(c, sum.At("reservation"), sum.At("client"))
 	pick := selectProfile(c, sum, cmdline, whole)
 	if len(c.Problems) > 0 {
 		return nil, source.NewErrors(sorted(c.Problems, layers)...)

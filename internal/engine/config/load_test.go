@@ -18,7 +18,7 @@ func TestLoad_WithoutFiles(t *testing.T) {
 	got := configtest.Load(t, nil)
 	want := &config.Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
-		OnFailure: config.Rollback, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
+		OnFailure: config.Rollback, UnitOfChange: config.Node, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
 		Discover: config.Suggest, Leases: config.Leases{Shares: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -44,11 +44,15 @@ func TestLoad_EveryKey(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:    map[string]string{"whole": "/etc/dcm/dcm.toml:58", "mixed": "/etc/dcm/dcm.toml:62"},
-		Clients:   []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
-		Require:   true,
-		Discover:  config.Include,
-		OnFailure: config.Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: config.Once,
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:66", "mixed": "/etc/dcm/dcm.toml:70"},
+		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
+		Require:  true,
+		Discover: config.Include,
+		DeclaredClients: []config.Client{
+			{Unit: "vllm@3.service", GPUs: []partition.Selector{{Index: 3}, {Address: "0000:0c:00.0"}}, Source: got.DeclaredClients[0].Source},
+			{Unit: "dcgm-exporter.service", Observer: true, Source: got.DeclaredClients[1].Source}},
+		UnitOfChange: config.GPU,
+		OnFailure:    config.Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: config.Once,
 		Drift: config.Report, Backend: config.AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
 		Leases: config.Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
@@ -56,7 +60,8 @@ func TestLoad_EveryKey(t *testing.T) {
 		Observers: []string{"amd-metrics-exporter.service"},
 		Reservations: []config.Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
-			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source}},
+			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source},
+			{Name: "vllm-3", Unit: "vllm@3.service", Whole: true, Place: "pack", GPUs: []partition.Selector{{Index: 3}, {Address: "0000:0c:00.0"}}, Source: got.DeclaredClients[0].Source}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -15,7 +15,8 @@ import (
 type Reservation struct {
 	Name       string // name of its directory below /dev/dcm
 	Unit       string // "vllm@a.service"; "" for none
-	Partitions int
+	Partitions int    // 0 if Whole
+	Whole      bool   // all partitions of GPUs, in whatever mode; other Whole reservations may have them too
 	Place      string // placement: "pack", "spread" or "link"
 	Exclusive  bool   // no other process may open the partitions
 	Share      int    // number of instances of the template Unit that share the partitions; 0 if Unit is no template
@@ -28,6 +29,9 @@ type Reservation struct {
 // Asks returns all settings of the reservation as one text. While the text is the same, the choice of
 // partitions stays valid.
 func (r Reservation) Asks() string {
+	if r.Whole {
+		return fmt.Sprintf("%s all of %v", r.Unit, r.GPUs)
+	}
 	text := fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
 	if !r.Sought.Any() {
 		text += " " + r.Sought.String()
@@ -189,26 +193,32 @@ func nameOf(unit string) string {
 	return strings.Trim(name[:min(len(name), 64)], "-_.")
 }
 
-// checkReservations checks the reservations of all layers: two of them must not have the same unit or
-// name.
-func checkReservations(c *rule.Checker, n *source.Node) {
+// checkReservations checks the reservations of all layers, those of clients included: two of them must
+// not have the same unit or name.
+func checkReservations(c *rule.Checker, reservations, clients *source.Node) {
 	units, names := make(map[string]*source.Node), make(map[string]*source.Node)
-	for _, item := range n.Items() {
-		if item.Broken() {
-			continue
-		}
-		r := reservation(item)
+	check := func(key string, item *source.Node, r Reservation) {
 		if before := units[r.Unit]; before != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("%s already has a reservation, at %s", r.Unit, before.Place())})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("%s already has a reservation, at %s", r.Unit, before.Place())})
 		} else if before := names[r.Name]; before != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("the name %q is already used, at %s", r.Name, before.Place()), Accepted: "another name"})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("the name %q is already used, at %s", r.Name, before.Place()), Accepted: "another name"})
 		} else if f := reservationName(r.Name); f != nil {
-			c.Fail(item, "reservation", &source.Fault{Text: fmt.Sprintf("the unit's name is not a valid reservation name (found %q)", r.Name), Accepted: `name = "…"`})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("the unit's name is not a valid reservation name (found %q)", r.Name), Accepted: `name = "…"`})
 		}
 		if r.Unit != "" {
 			units[r.Unit] = item
 		}
 		names[r.Name] = item
+	}
+	for _, item := range reservations.Items() {
+		if !item.Broken() {
+			check("reservation", item, reservation(item))
+		}
+	}
+	for _, item := range clients.Items() {
+		if !item.Broken() && item.At("gpus") != nil {
+			check("client", item, client(item).reservation())
+		}
 	}
 }
 
@@ -220,13 +230,16 @@ func readReservations(n *source.Node) []Reservation {
 	return out
 }
 
-// layOver merges a layer into the sum of those before it. Unlike other arrays, reservations are
-// appended, so that the drop-in of a package removes none.
+// layOver merges a layer into the sum of those before it. Unlike other arrays, reservations and clients
+// are appended, so that the drop-in of a package removes none.
 func layOver(sum, root *source.Node) *source.Node {
-	before, now := sum.At("reservation"), root.At("reservation")
 	out := source.Merge(sum, root)
-	if before != nil && now != nil {
-		source.Children(out)["reservation"] = &source.Node{
+	for _, key := range []string{"reservation", "client"} {
+		before, now := sum.At(key), root.At(key)
+		if before == nil || now == nil {
+			continue
+		}
+		source.Children(out)[key] = &source.Node{
 			File: now.File, Line: now.Line, Bad: before.Bad || now.Bad,
 			Value: slices.Concat(before.Items(), now.Items()),
 		}

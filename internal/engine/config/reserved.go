@@ -12,21 +12,24 @@ import (
 
 // Reservations reads the reservations independently of the other settings, so that an error elsewhere
 // does not let a reserved unit start without its drop-in. If a file is not valid TOML, each
-// [[reservation]] is parsed separately. A reservation with errors that names its unit is returned as
+// [[reservation]] is parsed separately. [[client]] tables with gpus are reservations too. A reservation with errors that names its unit is returned as
 // Broken: it is safer that the unit does not start than that it starts with all devices. lost names
 // the reservations that cannot be parsed, if possible by their unit.
 func Reservations(p Paths) (all []Reservation, lost []string) {
 	layers, _ := p.layers()
 	c := &rule.Checker{Root: schema()}
-	sum := &source.Node{Value: []*source.Node(nil)}
-	for _, l := range layers {
-		sum.Value = slices.Concat(sum.Items(), reservationsIn(l))
-	}
+	sum, clients := listed(layers, "reservation"), listed(layers, "client")
+	clients.Value = slices.DeleteFunc(clients.Items(), func(n *source.Node) bool { return n.At("gpus") == nil })
 	reservations().Check(c, "reservation", sum)
-	checkReservations(c, sum)
-	for _, n := range sum.Items() {
+	declaredClients().Check(c, "client", clients)
+	checkReservations(c, sum, clients)
+	for i, n := range slices.Concat(sum.Items(), clients.Items()) {
 		if !n.Broken() {
-			all = append(all, reservation(n))
+			if i < len(sum.Items()) {
+				all = append(all, reservation(n))
+			} else {
+				all = append(all, client(n).reservation())
+			}
 		} else if name, ok := n.At("unit").Text(); ok && reservedUnit(name) == nil {
 			full, _ := rule.ParseUnit(name)
 			all = append(all, Reservation{Name: nameOf(full), Unit: full, Source: n.Place(), Broken: true})
@@ -37,19 +40,22 @@ func Reservations(p Paths) (all []Reservation, lost []string) {
 	return all, append(lost, lostIn(layers)...)
 }
 
-// reservationsIn returns the reservations of a layer that are valid TOML.
-func reservationsIn(l layer) []*source.Node {
-	root, broken := source.ParseTOML(l.file, l.text)
-	if broken == nil {
-		return root.At("reservation").Items()
-	}
+// listed returns the tables of that key in all layers that are valid TOML.
+func listed(layers []layer, key string) *source.Node {
 	var out []*source.Node
-	for _, block := range blocks(l.text) {
-		if root, broken := source.ParseTOML(l.file, block); broken == nil {
-			out = append(out, root.At("reservation").Items()...)
+	for _, l := range layers {
+		root, broken := source.ParseTOML(l.file, l.text)
+		if broken == nil {
+			out = append(out, root.At(key).Items()...)
+			continue
+		}
+		for _, block := range blocks(l.text) {
+			if root, broken := source.ParseTOML(l.file, block); broken == nil {
+				out = append(out, root.At(key).Items()...)
+			}
 		}
 	}
-	return out
+	return &source.Node{Value: out}
 }
 
 // lostIn names the units of the reservations that are not valid TOML.
@@ -68,7 +74,7 @@ func lostIn(layers []layer) []string {
 	return out
 }
 
-// blocks returns the text of each [[reservation]] table, after as many line ends as there are lines
+// blocks returns the text of each [[reservation]] and [[client]] table, after as many line ends as there are lines
 // before it in the file.
 func blocks(text string) []string {
 	header := regexp.MustCompile(`^\s*\[\[?\s*["']?([A-Za-z_-]+)`)
@@ -84,7 +90,7 @@ func blocks(text string) []string {
 	for line := range strings.Lines(text) {
 		if m := header.FindStringSubmatch(line); m != nil {
 			end()
-			inside = m[1] == "reservation"
+			inside = m[1] == "reservation" || m[1] == "client"
 			block = lineEnds
 		}
 		if inside {

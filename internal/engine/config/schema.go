@@ -19,7 +19,9 @@ func schema() rule.Rule {
 			"require":  rule.Boolean(),
 			"discover": rule.OneOf("what to do with a service that is found using a GPU", Suggest, Include, NoDiscovery),
 		}, nil),
+		"client": declaredClients(),
 		"apply": rule.Table(map[string]rule.Rule{
+			"unit-of-change": rule.OneOf("what succeeds or is rolled back together", Node, GPU),
 			"on-failure":     rule.OneOf("what to do on a failure", Rollback, Keep),
 			"reload-driver":  rule.Boolean(),
 			"at-load":        rule.Boolean(),

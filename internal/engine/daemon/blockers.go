@@ -8,14 +8,13 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // blockers finds the holders that a restart of the clients would leave on the GPUs.
 type blockers struct {
 	states   UnitReader
 	order    OrderReader
-	clients  []systemd.Unit
+	restart  restart
 	settings Settings
 	fit      func(units []string) []string
 	stuck    []blocker // of units that the restart stops, and that would still hold a GPU
@@ -24,12 +23,11 @@ type blockers struct {
 // blocker is why a restart would not free the GPUs, though it stops the unit of the holder.
 type blocker struct{ text, hint string }
 
-// remaining returns the holders that a restart of the units would not remove, or would start
-// too early.
-func (b *blockers) remaining(ctx context.Context, holders []runstate.Holder, stopped []systemd.Unit) ([]runstate.Holder, error) {
+// remaining returns the holders that the restart would not remove, or would start too early.
+func (b *blockers) remaining(ctx context.Context, holders []runstate.Holder) ([]runstate.Holder, error) {
 	var out []runstate.Holder
 	stuck := make(map[string]bool) // by unit
-	names := ids(stopped)
+	names := ids(b.restart.stopped)
 	for _, h := range holders {
 		if !slices.Contains(names, h.Unit) {
 			out = append(out, h)
@@ -63,10 +61,10 @@ func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) 
 	if frozen {
 		return &blocker{"systemd cannot restart " + unit + ": it is frozen", "systemctl thaw " + unit}, nil
 	}
-	if slices.Contains(ids(b.clients), unit) {
+	if slices.Contains(ids(b.restart.clients), unit) {
 		return nil, nil // ordered by dcm's own drop-in
 	}
-	after, err := b.order.OrderedAfter(ctx, unit, unitname.Apply, stopped)
+	after, err := b.order.OrderedAfter(ctx, unit, b.restart.unit, stopped)
 	if err != nil || after {
 		return nil, err
 	}
@@ -77,7 +75,7 @@ func (b *blockers) whyStuck(ctx context.Context, unit string, stopped []string) 
 // unrestartable describes the clients among the holders that systemd cannot restart.
 func (b *blockers) unrestartable(holders []runstate.Holder) []blocker {
 	var out []blocker
-	for _, c := range b.clients {
+	for _, c := range b.restart.clients {
 		holds := slices.ContainsFunc(holders, func(h runstate.Holder) bool { return h.Unit == c.ID })
 		if !holds || !c.Up() || c.Load == "loaded" {
 			continue
@@ -108,7 +106,7 @@ func (b *blockers) includable(holders []runstate.Holder) []string {
 func (b *blockers) unlisted(holders []runstate.Holder) []string {
 	var out []string
 	for _, h := range holders {
-		if h.Unit != "" && !slices.Contains(ids(b.clients), h.Unit) && !slices.Contains(out, h.Unit) {
+		if h.Unit != "" && !slices.Contains(ids(b.restart.clients), h.Unit) && !slices.Contains(out, h.Unit) {
 			out = append(out, h.Unit)
 		}
 	}
@@ -135,15 +133,15 @@ func (b *blockers) refuse(holders []runstate.Holder) result {
 }
 
 // describeCycle names the client that the oneshot waits for, and that waits for it.
-func describeCycle(ctx context.Context, u OrderReader, clients []systemd.Unit) *runstate.Error {
-	e := &runstate.Error{Text: "systemd refuses the restart: clients and " + unitname.Apply + " wait for each other", Transient: true}
-	path, err := u.OrderingPath(ctx, unitname.Apply, ids(clients))
+func describeCycle(ctx context.Context, u OrderReader, run string, clients []systemd.Unit) *runstate.Error {
+	e := &runstate.Error{Text: "systemd refuses the restart: clients and " + run + " wait for each other", Transient: true}
+	path, err := u.OrderingPath(ctx, run, ids(clients))
 	switch {
 	case err != nil:
 		e.Text += "; cannot determine which: " + err.Error()
 	case path != nil:
 		e.Text += ": " + strings.Join(path, " is ordered after ") + ", a client"
-		e.Hint = "a client must not be ordered before " + unitname.Apply + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
+		e.Hint = "a client must not be ordered before " + run + ": systemctl cat " + strings.Join(path[1:], " ") + " shows where it is (Before=, or After= of the one before); then systemctl daemon-reload"
 	}
 	return e
 }

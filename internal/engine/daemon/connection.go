@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dcm/internal/linux/systemd"
@@ -58,21 +59,24 @@ func (c *connection) awaitRun(ctx context.Context, busy func() (bool, error)) er
 // awaitStartedRun waits for a run that has begun but not yet taken its lock, or has just released
 // it. It returns true if there was one: what was planned before is out of date.
 func (c *connection) awaitStartedRun(ctx context.Context, u UnitReader) (waited bool, err error) {
-	now, err := u.List(ctx, []string{unitname.Apply}, systemd.All)
+	now, err := u.List(ctx, runUnits(), systemd.All)
 	if err != nil {
-		return false, fmt.Errorf("cannot read the state of %s: %w", unitname.Apply, err)
+		return false, fmt.Errorf("cannot read the state of %s: %w", strings.Join(runUnits(), " and "), err)
 	}
 	still := []string{"active", "inactive", "failed"}
-	if len(now) == 0 || slices.Contains(still, now[0].Active) && !now[0].Job {
+	if !slices.ContainsFunc(now, func(run systemd.Unit) bool { return run.Job || !slices.Contains(still, run.Active) }) {
 		return false, nil
 	}
 	return true, c.settle(ctx, u)
 }
 
+// runUnits returns the units that change GPUs. One of them runs at a time.
+func runUnits() []string { return []string{unitname.Apply, unitname.Change} }
+
 func (c *connection) settle(ctx context.Context, u UnitReader) error {
 	ctx, cancel := c.limit(ctx, c.limits.Run)
 	defer cancel()
-	if _, err := u.Settle(ctx, []string{unitname.Apply}); err != nil {
+	if _, err := u.Settle(ctx, runUnits()); err != nil {
 		return fmt.Errorf("waiting for the end of the current run failed: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@
 //	look.go         starts a pass after an event
 //	decide.go       one pass: a comparison, and at most one restart
 //	restart.go      decides whether a restart would help
+//	scope.go        chooses the units that it concerns
 //	blockers.go     holders that a restart would not remove
 //	transaction.go  the restart, and the verification of the clients after it
 //	starter.go      starts clients that a failed run left down
@@ -56,6 +57,7 @@ type Daemon struct {
 	Unmet     func() bool                         // reports whether a reservation has no partitions; nil: each has some
 	Dial      func(context.Context) (PID1, error) // connects to PID 1
 	Busy      func() (bool, error)                // reports whether a run is in progress
+	HoldGate  func() (release func(), err error)  // keeps dcm-gate.service from ending
 	LastRun   func() (*runstate.Run, error)       // the oneshot's report
 	Save      func(runstate.State) error          // publishes the daemon's state
 	Fit       func(units []string) []string       // returns the units that could be clients

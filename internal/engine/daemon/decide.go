@@ -70,7 +70,7 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 	switch {
 	case now.Diff == 0 && p.unpublished(now):
 		p.log.Warn("the last run ended before it published the partitions: starting another run")
-		return p.restartClients(ctx, nil)
+		return p.restartClients(ctx, nil, nil)
 	case now.Diff == 0:
 		return p.reserve(ctx), false
 	case p.byDevice:
@@ -78,7 +78,7 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 			return r, false
 		}
 	}
-	return p.restartClients(ctx, now.Blocking)
+	return p.restartClients(ctx, now.Scope, now.Blocking)
 }
 
 // unpublished reports whether a run has changed the GPUs and was killed before it published
@@ -116,7 +116,7 @@ func (p *pass) clearFailed(ctx context.Context, r result) {
 	if !reported && !p.failures.lastPass && !p.failures.fresh && p.failures.attempts == 0 && p.conn.pid1 == nil {
 		return
 	}
-	own := []string{unitname.Apply}
+	own := []string{unitname.Apply, unitname.Change}
 	if p.Unmet == nil || !p.Unmet() {
 		own = append(own, unitname.Reserve)
 	}

@@ -42,6 +42,7 @@ type host struct {
 	stepsErr  error
 	unloaded  bool // a run has left the driver unloaded
 	blocking  []runstate.Holder
+	scope     *Scope
 	units     map[string]systemd.Unit
 	depend    []string
 	ends      map[string]systemd.End
@@ -182,9 +183,13 @@ func (h *host) start() <-chan error {
 			defer h.mu.Unlock()
 			return h.due, h.notDue
 		},
-		Unmet:   func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
-		Dial:    func(context.Context) (PID1, error) { return h.pid1(), nil },
-		Busy:    func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
+		Unmet: func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
+		Dial:  func(context.Context) (PID1, error) { return h.pid1(), nil },
+		Busy:  func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
+		HoldGate: func() (func(), error) {
+			h.set(func() { h.note("hold") })
+			return func() { h.set(func() { h.note("release") }) }, nil
+		},
 		LastRun: func() (*runstate.Run, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.last, nil },
 		Save: func(s runstate.State) error {
 			h.mu.Lock()
@@ -254,6 +259,13 @@ func (h *host) List(_ context.Context, names []string, _ systemd.Fields) ([]syst
 		out = append(out, u)
 	}
 	return out, nil
+}
+
+// RestartAround restarts the units of a change, and notes which.
+func (h *host) RestartAround(ctx context.Context, c systemd.Change, queued func(error)) (systemd.Unit, error) {
+	h.set(func() { h.note("around:%s", strings.Join(c.Units, ",")) })
+	queued(nil)
+	return h.Restart(ctx, c.Run)
 }
 
 func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
@@ -328,12 +340,14 @@ func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error)
 
 func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
 	h.set(func() {
-		if len(names) == 1 && names[0] == unitname.Apply {
+		if slices.Equal(names, runUnits()) {
 			h.note("await")
 			h.busy = false
-			u := h.units[unitname.Apply]
-			u.Active, u.Job = "active", false
-			h.units[unitname.Apply] = u
+			for _, run := range names {
+				u := h.units[run]
+				u.Active, u.Job = "active", false
+				h.units[run] = u
+			}
 		}
 	})
 	return h.List(ctx, names, systemd.All)
@@ -375,7 +389,7 @@ func (h *hardware) Observe(context.Context, partition.Profile) (Observation, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
-	return Observation{Diff: h.steps, Blocking: h.blocking, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	return Observation{Diff: h.steps, Blocking: h.blocking, Scope: h.scope, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) DriverUnloaded() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

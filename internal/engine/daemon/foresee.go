@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
-	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // Forecast is what a run would do to units now.
@@ -17,22 +15,18 @@ type Forecast struct {
 	Refused   *runstate.Error   // nil: it would begin
 }
 
-// Foresee returns what the daemon would do before a run, and changes nothing. blocking are the
-// processes that keep the steps from succeeding.
-func Foresee(ctx context.Context, pid1 PID1, s Settings, fit func(units []string) []string, blocking []runstate.Holder) (Forecast, error) {
+// Foresee returns what the daemon would do before a run, and changes nothing. scope is that of the
+// run, and blocking are the processes that keep its steps from succeeding.
+func Foresee(ctx context.Context, pid1 PID1, s Settings, fit func(units []string) []string, scope *Scope, blocking []runstate.Holder) (Forecast, error) {
 	var out Forecast
 	for {
-		clients, err := pid1.States.List(ctx, s.Order.Clients, systemd.All)
+		next, err := chooseRestart(ctx, pid1, s.Order.Clients, scope, blocking)
 		if err != nil {
 			return out, err
 		}
-		stopped, err := systemd.RestartedUnits(ctx, pid1.States, pid1.Dependencies, unitname.Apply, clients)
-		if err != nil {
-			return out, err
-		}
-		out.Restarted = ids(stopped)
-		b := blockers{states: pid1.States, order: pid1.Order, clients: clients, settings: s, fit: fit}
-		remaining, err := b.remaining(ctx, blocking, stopped)
+		out.Restarted = ids(next.stopped)
+		b := blockers{states: pid1.States, order: pid1.Order, restart: next, settings: s, fit: fit}
+		remaining, err := b.remaining(ctx, blocking)
 		if err != nil || len(remaining) == 0 {
 			return out, err
 		}

@@ -43,7 +43,7 @@ func TestForesee(t *testing.T) {
 			s.Include, s.Order.Clients = test.include, append(slices.Clone(s.Order.Clients), "frozen.service")
 			got, err := Foresee(t.Context(), h.pid1(), s, func(units []string) []string {
 				return slices.DeleteFunc(units, func(u string) bool { return !strings.HasPrefix(u, "fit-") })
-			}, test.holders)
+			}, nil, test.holders)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 type Observation struct {
 	Diff     int               // number of steps to the profile
 	Blocking []runstate.Holder // processes that would keep the steps from succeeding
+	Scope    *Scope            // of steps that concern single GPUs; nil: they concern the whole node
 	// Published reports whether the list of partitions, and the links of the reservations, are
 	// of these GPUs; nil: they are.
 	Published   func() bool
@@ -95,6 +96,8 @@ type OrderReader interface {
 // UnitController changes units.
 type UnitController interface {
 	Restart(ctx context.Context, name string) (systemd.Unit, error)
+	// RestartAround restarts units around a run, see [systemd.Jobs.RestartAround].
+	RestartAround(ctx context.Context, c systemd.Change, queued func(missed error)) (systemd.Unit, error)
 	Start(ctx context.Context, name string) error
 	ResetFailed(ctx context.Context, name string) error
 }

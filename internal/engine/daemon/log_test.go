@@ -7,6 +7,7 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
 )
 
 // The daemon reports the run's own result or, if there is none, the command that failed.
@@ -33,7 +34,7 @@ func TestFailureEvent(t *testing.T) {
 		if got := failureEvent(u, &test.run); got != test.end {
 			t.Errorf("%s: event %s, want %s", test.name, got, test.end)
 		}
-		if got := whyFailed(u, &test.run).Text; !strings.Contains(got, test.text) {
+		if got := whyFailed(unitname.Apply, u, &test.run).Text; !strings.Contains(got, test.text) {
 			t.Errorf("%s: %q, want %q in it", test.name, got, test.text)
 		}
 	}

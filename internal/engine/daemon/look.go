@@ -96,8 +96,8 @@ func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan result, 1)
 	l.pass = results
 	p.unseen = l.unseenUse(ctx)
-	p.begin = func(unit string, ifFailed pendingStarts) error {
-		i := intent{unit: unit, pending: ifFailed, asked: p.asked, saved: make(chan error, 1)}
+	p.begin = func(i intent) error {
+		i.asked, i.saved = p.asked, make(chan error, 1)
 		select {
 		case l.starting <- i:
 			return <-i.saved

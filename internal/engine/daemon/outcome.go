@@ -8,7 +8,6 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // succeededLate reports whether a run that exceeded its TimeoutStartSec= went to its end all the
@@ -18,16 +17,16 @@ func succeededLate(u systemd.Unit, run *runstate.Run) bool {
 }
 
 // whyFailed returns the error of the run's report, or what systemd knows if there is none.
-func whyFailed(u systemd.Unit, run *runstate.Run) *runstate.Error {
+func whyFailed(unit string, u systemd.Unit, run *runstate.Run) *runstate.Error {
 	if run.Error != nil {
 		return run.Error
 	}
-	text := fmt.Sprintf("%s ended with result %q before it wrote a reason", unitname.Apply, u.Result)
+	text := fmt.Sprintf("%s ended with result %q before it wrote a reason", unit, u.Result)
 	if u.Failed.Path != "" {
-		text = fmt.Sprintf("%s failed: %s", unitname.Apply, u.Failed)
+		text = fmt.Sprintf("%s failed: %s", unit, u.Failed)
 	}
 	if u.Result == "timeout" {
-		text = unitname.Apply + " took longer than its TimeoutStartSec= and was stopped"
+		text = unit + " took longer than its TimeoutStartSec= and was stopped"
 		if u.Failed.Path != "" {
 			text += fmt.Sprintf(": %s", u.Failed)
 		}
@@ -41,7 +40,7 @@ func whyFailed(u systemd.Unit, run *runstate.Run) *runstate.Error {
 	if len(open) > 0 {
 		text += "; in progress: " + strings.Join(open, ", ")
 	}
-	return &runstate.Error{Text: text, Hint: "see journalctl -u " + unitname.Apply, Transient: true}
+	return &runstate.Error{Text: text, Hint: "see journalctl -u " + unit, Transient: true}
 }
 
 // failureEvent returns the event of a failed run: its own, or Refused if a command before it

@@ -18,7 +18,7 @@ type pass struct {
 	before   string // the fingerprint of the GPUs to compare with; of a pass caused by a device event
 	tooSoon  bool   // a repair has to wait; of a pass caused by a device event
 
-	begin   func(unit string, ifFailed pendingStarts) error // called before a restart, with the units to start if it fails
+	begin   func(intent) error // called before a restart
 	conn    *connection
 	dropins *dropinLoader
 	gpus    *observer

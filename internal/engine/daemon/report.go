@@ -9,7 +9,6 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // reporter logs the results of passes. It logs a failure once, not at each retry.
@@ -106,10 +105,10 @@ func (l *passLog) restarting(unit string, stopped []systemd.Unit) {
 }
 
 // ended logs the end of a run.
-func (l *passLog) ended(unit systemd.Unit, took time.Duration) {
+func (l *passLog) ended(name string, unit systemd.Unit, took time.Duration) {
 	l.Logger = l.With("run", unit.Invocation)
 	took = took.Round(time.Millisecond)
-	l.Info(fmt.Sprintf("%s has ended after %s: %s", unitname.Apply, took, unit.Result), "unit", unitname.Apply, "result", unit.Result, "took", took)
+	l.Info(fmt.Sprintf("%s has ended after %s: %s", name, took, unit.Result), "unit", name, "result", unit.Result, "took", took)
 }
 
 // compared logs a client that is not back.

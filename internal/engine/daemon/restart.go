@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
-	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
-// restartClients restarts dcm-apply.service, and with it the clients, unless that would not
-// help: a holder would stay, or the last attempts failed and the next one is not due. If again
-// is true it has made none, and the pass has to decide again.
-func (p *pass) restartClients(ctx context.Context, blocking []runstate.Holder) (r result, again bool) {
+// restartClients restarts dcm-apply.service, and with it the clients, or dcm-change.service with the
+// clients that are affected. It restarts nothing if that would not help: a holder would stay, or the
+// last attempts failed and the next one is not due. If again is true it has restarted nothing, and
+// the pass has to decide again.
+func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runstate.Holder) (r result, again bool) {
 	pid1, err := p.conn.open(ctx)
 	if err != nil {
 		return transient(err), false
@@ -24,16 +24,12 @@ func (p *pass) restartClients(ctx context.Context, blocking []runstate.Holder) (
 	} else if waited {
 		return result{}, true
 	}
-	clients, err := p.clients(ctx, pid1, p.settings.Order.Clients)
+	next, err := chooseRestart(ctx, pid1, p.settings.Order.Clients, scope, blocking)
 	if err != nil {
 		return transient(err), false
 	}
-	stopped, err := p.restarted(ctx, pid1, unitname.Apply, clients)
-	if err != nil {
-		return transient(err), false
-	}
-	b := blockers{states: pid1.States, order: pid1.Order, clients: clients, settings: p.settings, fit: p.Fit}
-	remaining, err := b.remaining(ctx, blocking, stopped)
+	b := blockers{states: pid1.States, order: pid1.Order, restart: next, settings: p.settings, fit: p.Fit}
+	remaining, err := b.remaining(ctx, blocking)
 	if err != nil {
 		return transient(fmt.Errorf("cannot determine whether a restart would free the GPUs: %w", err)), false
 	}
@@ -48,27 +44,11 @@ func (p *pass) restartClients(ctx context.Context, blocking []runstate.Holder) (
 	} else if throttled {
 		return r, false
 	}
-	t := transaction{pass: p, pid1: pid1, unit: unitname.Apply, clients: clients, stopped: stopped}
-	if r, err = t.do(ctx, t.restartApply); err != nil {
+	t := transaction{pass: p, pid1: pid1, restart: next}
+	if r, err = t.do(ctx); err != nil {
 		return transient(err), false
 	}
 	return r, false
-}
-
-func (p *pass) clients(ctx context.Context, pid1 PID1, names []string) ([]systemd.Unit, error) {
-	clients, err := pid1.States.List(ctx, names, systemd.All)
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the states of the clients: %w", err)
-	}
-	return clients, nil
-}
-
-func (p *pass) restarted(ctx context.Context, pid1 PID1, unit string, clients []systemd.Unit) ([]systemd.Unit, error) {
-	stopped, err := systemd.RestartedUnits(ctx, pid1.States, pid1.Dependencies, unit, clients)
-	if err != nil {
-		return nil, fmt.Errorf("cannot determine which units a restart would stop: %w", err)
-	}
-	return stopped, nil
 }
 
 func (p *pass) throttle(ctx context.Context, pid1 PID1) (result, bool, error) {
@@ -106,7 +86,7 @@ func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 		return transient(err), false
 	}
 	// If the configuration cannot be used, PID 1 still knows the clients.
-	clients, err := p.clients(ctx, pid1, slices.Concat(p.settings.Order.Clients, killed.Parts))
+	clients, err := listClients(ctx, pid1, slices.Concat(p.settings.Order.Clients, killed.Parts))
 	if err != nil {
 		return transient(err), false
 	}
@@ -121,7 +101,7 @@ func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 		}
 	}
 	p.log.Warn("a run has left the driver unloaded: starting another run to load it")
-	return p.restartClients(ctx, nil)
+	return p.restartClients(ctx, nil, nil)
 }
 
 // reserve chooses partitions again if only reservations have changed. It restarts
@@ -159,11 +139,11 @@ func (p *pass) choose(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	clients, err := p.clients(ctx, pid1, p.settings.Order.Clients)
+	clients, err := listClients(ctx, pid1, p.settings.Order.Clients)
 	if err != nil {
 		return result{}, err
 	}
-	stopped, err := p.restarted(ctx, pid1, unitname.Reserve, nil)
+	stopped, err := restartedUnits(ctx, pid1, unitname.Reserve, nil)
 	if err != nil {
 		return result{}, err
 	}
@@ -173,8 +153,8 @@ func (p *pass) choose(ctx context.Context) (result, error) {
 		return result{retryReserve: r.failure, throttle: r.throttle}, nil
 	}
 	p.log.Info("choosing partitions: the reservations have changed")
-	t := transaction{pass: p, pid1: pid1, unit: unitname.Reserve, clients: clients, stopped: stopped}
-	return t.do(ctx, t.restartReserve)
+	t := transaction{pass: p, pid1: pid1, restart: restart{unit: unitname.Reserve, clients: clients, stopped: stopped}}
+	return t.do(ctx)
 }
 
 // holdersOf returns the processes whose end may resolve an error.

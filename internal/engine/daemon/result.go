@@ -14,6 +14,7 @@ type result struct {
 	drift        *runstate.Error // the GPUs are left as another program changed them
 
 	clients []runstate.Client // after a restart
+	partial bool              // it was a restart of some clients only
 	started []runstate.Client // the clients that were pending, after their start
 	pending pendingStarts     // units to be started once the profile is on the GPUs
 	holders []runstate.Holder // that block a run

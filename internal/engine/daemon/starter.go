@@ -147,7 +147,10 @@ func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down,
 
 // clientsAfter returns the clients of a state after a pass.
 func clientsAfter(before []runstate.Client, r result) []runstate.Client {
-	if r.clients != nil {
+	switch {
+	case r.partial:
+		before = updated(before, r.clients)
+	case r.clients != nil:
 		before = r.clients
 	}
 	return updated(before, r.started)

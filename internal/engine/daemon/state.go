@@ -45,8 +45,9 @@ func (s *published) publish() error {
 
 // intent is a run that is about to begin. The pass continues when it is saved.
 type intent struct {
-	unit    string        // to be restarted
-	pending pendingStarts // the units to start if the run fails
+	unit    string           // to be restarted
+	change  *runstate.Change // of single GPUs
+	pending pendingStarts    // the units to start if the run fails
 	asked   runstate.Asked
 	saved   chan error // of 1
 }
@@ -58,7 +59,8 @@ func (s *published) saveIntent(i intent, wish string) error {
 	i.pending.into(&s.State)
 	s.Tries++
 	s.Tried, s.Wish = time.Now(), wish
-	if i.unit == unitname.Apply { // no other one changes the GPUs
+	s.Change = i.change
+	if i.unit != unitname.Reserve { // which changes no GPU
 		s.Holders, s.Asked = nil, &i.asked
 		s.enter(runstate.Applying, nil)
 	}

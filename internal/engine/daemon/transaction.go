@@ -13,33 +13,32 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// transaction is one restart of dcm-apply.service or dcm-reserve.service, with the units
-// that systemd stops and starts again around it.
+// transaction is one restart of dcm-apply.service, dcm-change.service or dcm-reserve.service, with
+// the units that systemd stops and starts again around it. The units are as they are before it.
 type transaction struct {
-	pass    *pass
-	pid1    PID1
-	unit    string
-	clients []systemd.Unit // as they are before it
-	stopped []systemd.Unit // those of them, and their dependents, that it stops
+	pass *pass
+	pid1 PID1
+	restart
 }
 
 // do makes the transaction. Before the restart the daemon saves which units are to be started
 // if the run fails. After it, the units are compared with their states before. An error means
 // that no unit was stopped.
-func (t *transaction) do(ctx context.Context, restart func(context.Context) result) (result, error) {
+func (t *transaction) do(ctx context.Context) (result, error) {
 	triggers, err := t.pid1.Dependencies.Triggers(ctx, loaded(t.clients, t.stopped))
 	if err != nil {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
 	taken := t.pass.starts.pending.plus(t.stopped).plus(triggers)
-	if err := t.pass.begin(t.unit, taken); err != nil {
+	if err := t.pass.begin(intent{unit: t.unit, change: t.change, pending: taken}); err != nil {
 		return result{}, err
 	}
 	t.pass.starts.taken = taken
 	t.pass.starts.pin(ctx, t.pid1.Pins)
 	t.pass.conn.clearCounters(ctx, t.pid1.Jobs, ids(t.stopped))
 	t.pass.log.restarting(t.unit, t.stopped)
-	r := restart(ctx)
+	r := t.run(ctx)
+	r.partial = t.unit == unitname.Change
 	t.verify(ctx, triggers, &r)
 	if r.failure == nil && r.retryReserve == nil {
 		if r.timedOut { // systemd has started none of those that require the unit
@@ -48,6 +47,35 @@ func (t *transaction) do(ctx context.Context, restart func(context.Context) resu
 		t.pass.starts.taken = nil
 	}
 	return r, nil
+}
+
+// run restarts the unit.
+func (t *transaction) run(ctx context.Context) result {
+	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Run)
+	defer cancel()
+	switch t.unit {
+	case unitname.Reserve:
+		return t.restartReserve(ctx)
+	case unitname.Change:
+		return t.apply(ctx, t.restartAffected)
+	}
+	return t.apply(ctx, func(ctx context.Context) (systemd.Unit, error) { return t.pid1.Jobs.Restart(ctx, t.unit) })
+}
+
+// restartAffected restarts dcm-change.service and the affected units. The gate ends when the lock is
+// released, at the latest with this process.
+func (t *transaction) restartAffected(ctx context.Context) (systemd.Unit, error) {
+	release, err := t.pass.HoldGate()
+	if err != nil {
+		return systemd.Unit{}, err
+	}
+	c := systemd.Change{Gate: unitname.Gate, Run: unitname.Change, Units: ids(t.stopped)}
+	return t.pid1.Jobs.RestartAround(ctx, c, func(missed error) {
+		release()
+		if missed != nil {
+			t.pass.log.Error(missed.Error())
+		}
+	})
 }
 
 // loaded returns the names of units that have a unit file, each once.
@@ -63,18 +91,16 @@ func loaded(lists ...[]systemd.Unit) []string {
 	return out
 }
 
-// restartApply has PID 1 restart dcm-apply.service, and returns how the run ended. The unit's
+// apply has PID 1 restart the unit that changes the GPUs, and returns how the run ended. The unit's
 // state decides; the report gives the reason.
-func (t *transaction) restartApply(ctx context.Context) result {
-	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Run)
-	defer cancel()
+func (t *transaction) apply(ctx context.Context, restart func(context.Context) (systemd.Unit, error)) result {
 	began := time.Now()
-	unit, err := t.pid1.Jobs.Restart(ctx, unitname.Apply)
+	unit, err := restart(ctx)
 	if errors.Is(err, systemd.ErrCyclic) {
-		return result{failure: describeCycle(ctx, t.pid1.Order, t.clients)}
+		return result{failure: describeCycle(ctx, t.pid1.Order, t.unit, t.clients)}
 	}
 	if err != nil {
-		return transient(fmt.Errorf("cannot run %s: %w", unitname.Apply, err))
+		return transient(fmt.Errorf("cannot run %s: %w", t.unit, err))
 	}
 	run, err := t.pass.LastRun()
 	if err != nil {
@@ -83,7 +109,7 @@ func (t *transaction) restartApply(ctx context.Context) result {
 	if run == nil || unit.Invocation != "" && run.ID != unit.Invocation {
 		run = &runstate.Run{}
 	}
-	t.pass.log.ended(unit, time.Since(began))
+	t.pass.log.ended(t.unit, unit, time.Since(began))
 	out := result{restart: runstate.Restart{Run: unit.Invocation, Asked: began}, otherProfile: t.pass.usable && t.isOther(run)}
 	succeeded := unit.Active == "active" && unit.Result == "success"
 	if succeeded && (run.Result.OK() || run.ID == "" && t.pass.gpus.reached(ctx, t.pass.settings.Profile)) {
@@ -92,7 +118,7 @@ func (t *transaction) restartApply(ctx context.Context) result {
 	if out.timedOut = succeededLate(unit, run); out.timedOut {
 		return out
 	}
-	out.failure, out.holders, out.event = whyFailed(unit, run), run.Holders, failureEvent(unit, run)
+	out.failure, out.holders, out.event = whyFailed(t.unit, unit, run), run.Holders, failureEvent(unit, run)
 	return out
 }
 
@@ -109,8 +135,6 @@ func (t *transaction) isOther(run *runstate.Run) bool {
 // 69 means that no choice meets all reservations; after any other failure, a signal, a
 // timeout or a full file system, it is run again.
 func (t *transaction) restartReserve(ctx context.Context) result {
-	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Run)
-	defer cancel()
 	run, err := t.pid1.Jobs.Restart(ctx, unitname.Reserve)
 	switch {
 	case err != nil:

@@ -15,6 +15,11 @@ import (
 // none: the daemon discovers them again.
 func Clients(h *Host, cfg *config.Config) []string {
 	all := slices.Clone(cfg.Clients)
+	for _, c := range cfg.DeclaredClients {
+		if !config.Lists(all, c.Unit) {
+			all = append(all, c.Unit)
+		}
+	}
 	for _, r := range cfg.Reservations {
 		if r.Unit != "" && !config.Lists(all, r.Unit) {
 			all = append(all, r.Unit)

@@ -1,6 +1,8 @@
 package runstate
 
 import (
+	"fmt"
+
 	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
 )
@@ -43,6 +45,9 @@ type Part struct {
 	// /dev/kfd.
 	Companions []string `json:"beside,omitempty"`
 }
+
+// PartName returns the name of a GPU's partition with that index.
+func PartName(gpu partition.Address, index int) string { return fmt.Sprintf("%s-%d", gpu, index) }
 
 // Reservation has the partitions that were chosen for a reservation.
 type Reservation struct {

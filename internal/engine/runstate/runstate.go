@@ -8,6 +8,7 @@ package runstate
 
 import (
 	"path/filepath"
+	"slices"
 	"time"
 
 	"dcm/internal/engine/event"
@@ -161,11 +162,21 @@ type State struct {
 	Tries    int       `json:"tries,omitempty"`  // the restarts requested since the profile was last on the GPUs
 	Tried    time.Time `json:"tried,omitzero"`   // the time of the last of them
 	Wish     string    `json:"wish,omitempty"`   // the hash of its settings
+	Change   *Change   `json:"change,omitempty"` // of single GPUs; nil: of the whole node
 	Asked    *Asked    `json:"asked,omitempty"`  // its reason, and who requested it
 	Unseen   *Use      `json:"unseen,omitempty"` // no restart is requested until this use has fallen
 
 	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
 }
+
+// Change is a change of single GPUs that the daemon requests from dcm-change.service.
+type Change struct {
+	GPUs []partition.Address `json:"gpus"`           // the only ones that may change
+	Kept []string            `json:"kept,omitempty"` // active clients that continue with their partitions
+}
+
+// Concerns reports whether a GPU may change.
+func (c Change) Concerns(gpu partition.Address) bool { return slices.Contains(c.GPUs, gpu) }
 
 // Restart is one restart transaction as the daemon observed it. It contains the stop of the
 // clients before the run, and their start after it.

@@ -15,12 +15,7 @@ DeviceAllow=char-nvidia-caps rw
 # dcm-nvml drops its own and the library's privileges with these calls.
 SystemCallFilter=capset seccomp
 `
-	return map[string]string{
-		"dcm-apply.service": header + `[Unit]
-# These services keep the driver loaded and enable NVLink. They close a GPU before its reset.
-After=` + strings.Join(ExemptUnits(), " ") + `
-# Early users of the GPUs start after this target.
-Before=nvidia-gpu-reset.target
+	changes := header + `[Unit]
 # If installed, it describes the new MIG devices to container engines.
 Wants=` + cdiRefreshUnit + `
 
@@ -28,12 +23,21 @@ Wants=` + cdiRefreshUnit + `
 # SYS_ADMIN: the driver requires it to change MIG. MKNOD, CHOWN: the library creates the
 # nodes of new instances, with the owner from the driver's parameters.
 CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN
+`
+	return map[string]string{
+		"dcm-apply.service": changes + `
+[Unit]
+# These services keep the driver loaded and enable NVLink. They close a GPU before its reset.
+After=` + strings.Join(ExemptUnits(), " ") + `
+# Early users of the GPUs start after this target.
+Before=nvidia-gpu-reset.target
 `,
+		"dcm-change.service":  changes,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,
 		"dcm-agent.service":   devices,
 		cdiRefreshUnit: header + `[Unit]
-After=dcm-apply.service
+After=dcm-apply.service dcm-change.service
 `,
 	}
 }

@@ -56,7 +56,7 @@ func TestDropins(t *testing.T) {
 		"dcm.service":                "DeviceAllow=char-195 rw\n",
 		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
 		"dcm-agent.service":          "DeviceAllow=char-195 rw\n",
-		"nvidia-cdi-refresh.service": "After=dcm-apply.service\n",
+		"nvidia-cdi-refresh.service": "After=dcm-apply.service dcm-change.service\n",
 	} {
 		if !strings.Contains(units[unit], want) {
 			t.Errorf("%s lacks %q:\n%s", unit, want, units[unit])

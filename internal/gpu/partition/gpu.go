@@ -48,6 +48,10 @@ func (a Address) Compare(b Address) int {
 	return strings.Compare(string(a), string(b))
 }
 
+// MaxPartitions is the largest number of partitions of one GPU: eight XCCs in CPX on MI300X and later,
+// and seven compute instances with MIG.
+const MaxPartitions = 8
+
 // GPU is the current state of one partitionable GPU. It is one PCI function with any number
 // of partitions.
 type GPU struct {

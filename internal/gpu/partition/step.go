@@ -37,6 +37,9 @@ func (k Kind) mig() bool { return k == DestroyInstances || k == SetMIGMode || k 
 // Reloads reports whether the step unloads the vendor's driver, which affects all its GPUs.
 func (k Kind) Reloads() bool { return k == ReloadDriver }
 
+// SingleGPU reports whether the step changes one GPU and no other.
+func (k Kind) SingleGPU() bool { return k != RequestMemory && !k.Reloads() }
+
 // Observable reports whether the step changes the state that the GPUs show. A memory request
 // shows only after the next driver load.
 func (k Kind) Observable() bool { return k != RequestMemory }

@@ -23,7 +23,7 @@ func Reservations(h *host.Host) (all []config.Reservation, unconfined []string) 
 
 // Order returns the generator's input for a configuration.
 func Order(h *host.Host, cfg *config.Config) systemd.Order {
-	o := systemd.Order{Clients: host.Clients(h, cfg), Require: cfg.Require, Observers: withoutOwnSlice(h, cfg.Observers), Watching: cfg.Observers, Needs: DropinNeeds(h)}
+	o := systemd.Order{Clients: host.Clients(h, cfg), Require: cfg.Require, PerGPU: cfg.PerGPU(), Observers: withoutOwnSlice(h, cfg.Observers), Watching: cfg.Observers, Needs: DropinNeeds(h)}
 	if cfg.Agent {
 		o.OrderedAfter = kubelets()
 	}
@@ -58,8 +58,11 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 			continue
 		}
 		one := systemd.Reserved{Unit: r.Unit, Name: r.Name, Count: r.Partitions, Exclusive: r.Exclusive, Share: r.Share}
+		if r.Whole {
+			one.Count, one.Whole = len(r.GPUs)*partition.MaxPartitions, true
+		}
 		if len(o.Needs) > 0 {
-			one.CompanionLinks = 3 + 2*r.Partitions // upper bound: three common nodes, and two of each partition
+			one.CompanionLinks = 3 + 2*one.Count // upper bound: three common nodes, and two of each partition
 		}
 		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
 		one.Slice = sliceOf(h, r, false)
@@ -168,12 +171,12 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		of := g.Kinds()
 		n := len(of)
 		for i := range n {
-			if short != nil && slices.Contains(short.Partitions, fmt.Sprintf("%s-%d", g.Address, i)) {
+			if short != nil && slices.Contains(short.Partitions, runstate.PartName(g.Address, i)) {
 				continue
 			}
 			there = append(there, of[i])
 			node = append(node, runstate.Part{
-				Name: fmt.Sprintf("%s-%d", g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive, Kind: of[i],
+				Name: runstate.PartName(g.Address, i), GPU: g.Address, Index: i, Domain: g.Memory.Domain(i, n), Hive: g.Hive, Kind: of[i],
 			})
 		}
 	}
@@ -187,7 +190,7 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
 		}
-		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}})
+		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}, Whole: r.Whole})
 	}
 	err := lease.Fit(node, wants)
 	for i, r := range list {

@@ -18,6 +18,7 @@ type Reserved struct {
 	Unit           string
 	Name           string // its directory below /dev/dcm
 	Count          int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
+	Whole          bool   // all partitions of GPUs: how many of the links there are depends on the mode
 	Exclusive      bool   // the partitions open for no other unit
 	CompanionLinks int    // number of links, in a second directory, to companion nodes of the partitions
 	Share          int    // the number of instances of the template Unit that may share them; 0: Unit is a service

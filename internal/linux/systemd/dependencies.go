@@ -68,12 +68,12 @@ func (d Dependencies) stoppedBy(ctx context.Context, level []listed, seen map[st
 	return next, err
 }
 
-// up returns those of the units that are active or starting, and dcm-apply.service and
-// dcm-reserve.service.
+// up returns those of the units that are active or starting, and dcm's oneshots that are
+// restarted.
 func (d Dependencies) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := d.t.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		restarted := l.primary == unitname.Apply || l.primary == unitname.Reserve
+		restarted := slices.Contains([]string{unitname.Apply, unitname.Change, unitname.Reserve}, l.primary)
 		return !restarted && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

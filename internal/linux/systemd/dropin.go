@@ -23,6 +23,12 @@ const required = `# [clients] require = true: this unit starts only if the profi
 Requires=` + unitname.Apply + `
 `
 
+// orderedPerGPU is for clients that a change of single GPUs may leave running. They must not be PartOf= or
+// require [unitname.Change]: each change would restart them.
+const orderedPerGPU = `# A change of single GPUs restarts this unit only if it concerns it.
+After=` + unitname.Change + `
+`
+
 // unguarded is for clients without a reservation on hosts with an exclusive one.
 const unguarded = `# A change moves exclusive partitions. Until the guard has the new devices, this unit could
 # open them, and could not open the old ones.
@@ -54,6 +60,7 @@ type Order struct {
 	Clients      []string   // start after dcm-apply.service and are restarted with it
 	OrderedAfter []string   // start after dcm-apply.service at boot and are not restarted
 	Require      bool       // clients do not start unless the profile was applied
+	PerGPU       bool       // a change of single GPUs restarts only the units that it concerns
 	Reserved     []Reserved // units with reservations
 	Released     []string   // had a reservation; restarted with dcm-reserve.service to be unconfined
 	Observers    []string   // services that run in the slice in which all partitions open
@@ -135,7 +142,11 @@ func (o Order) guard() string {
 // Dropins returns the generator's files: text by path below its directory. The drop-in of a
 // template applies to all its instances.
 func (o Order) Dropins() map[string]string {
-	client := ordered
+	plain := ordered
+	if o.PerGPU {
+		plain += orderedPerGPU
+	}
+	client := plain
 	if o.Require {
 		client += required
 	}
@@ -160,6 +171,9 @@ func (o Order) Dropins() map[string]string {
 	}
 	if o.Guarded {
 		files[file(unitname.Apply)] += guarded
+		if o.PerGPU {
+			files[file(unitname.Change)] += guarded
+		}
 		files[file(unitname.Reserve)] += guarded
 		files[file(unitname.Slice)] += renewed
 	}
@@ -170,7 +184,7 @@ func (o Order) Dropins() map[string]string {
 		files[file(unit)] += observer
 	}
 	for _, r := range o.Reserved {
-		text := ordered
+		text := plain
 		if o.Require && slices.Contains(o.Clients, r.Unit) {
 			text = client
 		}
@@ -200,7 +214,11 @@ func (r Reserved) text() string {
 		fmt.Fprintf(&unit, misplaced, r.Slice)
 	}
 	service.WriteString(confined)
-	for i := range max(r.Count, 1) {
+	needed := max(r.Count, 1)
+	if r.Whole {
+		needed = 1
+	}
+	for i := range needed {
 		fmt.Fprintf(&unit, "AssertPathExists=/dev/dcm/%s/render%d\n", r.Name, i)
 	}
 	for _, node := range own.Allow {

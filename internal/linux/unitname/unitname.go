@@ -10,6 +10,8 @@ import (
 const (
 	Daemon  = "dcm.service"
 	Apply   = "dcm-apply.service"   // a restart applies the profile
+	Gate    = "dcm-gate.service"    // holds a change of single GPUs until all its jobs are queued
+	Change  = "dcm-change.service"  // applies the profile to single GPUs
 	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
 	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
 	Agent   = "dcm-agent.service"   // answers programs that select profiles
@@ -39,7 +41,7 @@ func HolderSlice(reservation string) string {
 }
 
 // All returns the units of the packages.
-func All() []string { return []string{Daemon, Apply, Reserve, Guard, Agent, AgentSocket} }
+func All() []string { return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Agent, AgentSocket} }
 
 // Own reports whether a unit is one of dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }

@@ -142,7 +142,7 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 		}
 	}
 	blocking := d.InWay(client.Holders(a))
-	f, err := client.Foresee(ctx, h, cfg, blocking)
+	f, err := plan.Foresee(ctx, h, cfg, d, blocking)
 	if err != nil {
 		if h.Here() || len(host.Clients(h, cfg)) > 0 {
 			con.Warn("cannot determine which clients would restart: " + err.Error())

@@ -14,7 +14,9 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/plan"
 	"dcm/internal/app/selftest"
+	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
@@ -222,7 +224,7 @@ func (o selftestOptions) file(now time.Time) (string, error) {
 // forecast returns what a change would do to units now. Every process that has a GPU open
 // blocks it, because a self-test reloads the driver.
 func forecast(ctx context.Context, h *host.Host, cfg *config.Config) (daemon.Forecast, error) {
-	return client.Foresee(ctx, h, cfg, client.Holders(client.Account(ctx, h)))
+	return plan.Foresee(ctx, h, cfg, apply.Difference{}, client.Holders(client.Account(ctx, h)))
 }
 
 func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partition.GPU, error) {

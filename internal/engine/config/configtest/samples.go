@@ -15,6 +15,7 @@ reload-driver  = false
 at-load        = true
 device-timeout = "1m30s"
 reboot         = "once"
+unit-of-change = "gpu"
 
 [daemon]
 drift = "report"
@@ -57,6 +58,13 @@ gpus = [1]
 unit = "notebook@"
 partitions = 1
 share = 3
+
+[[client]]
+unit = "vllm@3"
+gpus = [3, "0000:0c:00.0"]
+[[client]]
+unit = "dcgm-exporter"
+observer = true
 
 [profiles.whole]
 compute = "CPX"

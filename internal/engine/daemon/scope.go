@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+// Scope is what a change of single GPUs concerns.
+type Scope struct {
+	GPUs       []partition.Address    // those that change
+	Unaffected func(unit string) bool // reports whether a client uses only partitions that stay
+}
+
+// restart is a run that the daemon requests, and the units that it restarts.
+type restart struct {
+	unit    string           // dcm-apply.service, or dcm-change.service for single GPUs
+	change  *runstate.Change // what dcm-change.service may change
+	clients []systemd.Unit   // whose partitions change: all, or those of single GPUs
+	stopped []systemd.Unit   // those of them, and their dependents, that are stopped
+}
+
+// chooseRestart returns the smallest restart for the scope; a nil scope is the whole node. It is the
+// whole node, too, if all active clients are affected, or if the last run for the whole node failed.
+func chooseRestart(ctx context.Context, pid1 PID1, names []string, scope *Scope, blocking []runstate.Holder) (restart, error) {
+	clients, err := listClients(ctx, pid1, names)
+	if err != nil {
+		return restart{}, err
+	}
+	if part := scope.affected(clients, blocking); scope != nil && active(part) < active(clients) {
+		own, err := pid1.States.List(ctx, []string{unitname.Apply}, systemd.All)
+		if err != nil {
+			return restart{}, err
+		}
+		if len(own) > 0 && own[0].Active != "failed" {
+			stopped, err := restartedUnits(ctx, pid1, unitname.Change, part)
+			change := &runstate.Change{GPUs: scope.GPUs, Kept: continuing(clients, stopped)}
+			return restart{unitname.Change, change, part, stopped}, err
+		}
+	}
+	stopped, err := restartedUnits(ctx, pid1, unitname.Apply, clients)
+	return restart{unit: unitname.Apply, clients: clients, stopped: stopped}, err
+}
+
+// affected returns the clients that a change concerns: those without a known set of GPUs, those whose
+// partitions change, and those of processes that block it.
+func (s *Scope) affected(clients []systemd.Unit, blocking []runstate.Holder) []systemd.Unit {
+	if s == nil {
+		return clients
+	}
+	return slices.DeleteFunc(slices.Clone(clients), func(c systemd.Unit) bool {
+		blocks := slices.ContainsFunc(blocking, func(h runstate.Holder) bool { return h.Unit == c.ID })
+		return !blocks && s.Unaffected(c.ID)
+	})
+}
+
+// continuing returns the active clients that a restart does not stop.
+func continuing(clients, stopped []systemd.Unit) []string {
+	var out []string
+	for _, c := range clients {
+		if c.Up() && !slices.Contains(ids(stopped), c.ID) {
+			out = append(out, c.ID)
+		}
+	}
+	return out
+}
+
+func listClients(ctx context.Context, pid1 PID1, names []string) ([]systemd.Unit, error) {
+	clients, err := pid1.States.List(ctx, names, systemd.All)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the states of the clients: %w", err)
+	}
+	return clients, nil
+}
+
+func restartedUnits(ctx context.Context, pid1 PID1, unit string, clients []systemd.Unit) ([]systemd.Unit, error) {
+	stopped, err := systemd.RestartedUnits(ctx, pid1.States, pid1.Dependencies, unit, clients)
+	if err != nil {
+		return nil, fmt.Errorf("cannot determine which units a restart would stop: %w", err)
+	}
+	return stopped, nil
+}
+
+// active returns the number of units that a restart would stop.
+func active(units []systemd.Unit) int {
+	n := 0
+	for _, u := range units {
+		if u.Up() {
+			n++
+		}
+	}
+	return n
+}

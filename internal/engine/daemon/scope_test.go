@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
+)
+
+const gpu3 partition.Address = "0000:85:00.0"
+
+// workers are clients of a GPU each, w0 to w7, all active, and one observer.
+func workers(t *testing.T) *host {
+	h := newHost(t)
+	h.settings.Order.Clients = nil
+	h.units = map[string]systemd.Unit{unitname.Apply: {Name: unitname.Apply, Load: "loaded", Active: "active"}}
+	for _, unit := range strings.Fields("w0 w1 w2 w3 w4 w5 w6 w7 dcgm") {
+		unit += ".service"
+		h.settings.Order.Clients = append(h.settings.Order.Clients, unit)
+		h.units[unit] = systemd.Unit{Name: unit, Load: "loaded", Active: "active", Invocation: "0" + unit[1:2]}
+	}
+	h.generated = h.settings.Order.Clients
+	h.steps = 1
+	h.scope = &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" && unit != "dcgm.service" }}
+	return h
+}
+
+func TestScope(t *testing.T) {
+	const partial = "reset:w3.service reset:dcgm.service hold around:w3.service,dcgm.service release restart:dcm-change.service READY"
+	whole := ""
+	for _, w := range "01234567" {
+		whole += "reset:w" + string(w) + ".service "
+	}
+	whole += "reset:dcgm.service restart:dcm-apply.service READY"
+	for _, test := range []struct {
+		name   string
+		given  func(h *host)
+		events string
+	}{
+		{"only the affected units restart", func(*host) {}, partial},
+		{"a change of the whole node", func(h *host) { h.scope = nil }, whole},
+		{"all active clients are affected", func(h *host) { h.scope.Unaffected = func(string) bool { return false } }, whole},
+		{"a failed run of dcm-apply.service", func(h *host) {
+			h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed"}
+		}, strings.Replace(whole, "READY", "reset:dcm-apply.service READY", 1)},
+		{"a client that holds a GPU that it is not declared for", func(h *host) {
+			h.blocking = []runstate.Holder{{PID: 7, Unit: "w5.service"}}
+		}, "reset:w3.service reset:w5.service reset:dcgm.service hold around:w3.service,w5.service,dcgm.service release restart:dcm-change.service READY"},
+		{"no active client is affected", func(h *host) {
+			h.scope.Unaffected = func(string) bool { return true }
+		}, "hold around: release restart:dcm-change.service READY"},
+		{"a run of dcm-change.service in progress", func(h *host) {
+			h.units[unitname.Change] = systemd.Unit{Name: unitname.Change, Load: "loaded", Active: "active", Job: true}
+		}, "await " + partial},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := workers(t)
+			test.given(h)
+			h.start()
+			h.until("profile on the GPUs", phase(runstate.InSync))
+			if diff := cmp.Diff(test.events, h.did()); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The oneshot learns from the state which GPUs it may change and which units keep their partitions.
+func TestScope_Published(t *testing.T) {
+	h := workers(t)
+	h.start()
+	s := h.until("a run", phase(runstate.Applying))
+	want := &runstate.Change{GPUs: []partition.Address{gpu3}, Kept: strings.Fields("w0.service w1.service w2.service w4.service w5.service w6.service w7.service")}
+	if diff := cmp.Diff(want, s.Change); diff != "" {
+		t.Errorf("change (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"dcgm.service", "w3.service"}, s.Owed); diff != "" {
+		t.Errorf("pending starts (-want +got):\n%s", diff)
+	}
+	s = h.until("profile on the GPUs", phase(runstate.InSync))
+	if len(s.Clients) != 2 || s.Clients[0].Unit != "w3.service" || !s.Clients[0].Back {
+		t.Errorf("clients after it: %+v", s.Clients)
+	}
+}
