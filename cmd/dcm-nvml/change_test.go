@@ -115,6 +115,33 @@ func TestAChangeReachesItsGPUOnly(t *testing.T) {
 	}
 }
 
+// The instances that are not listed stay, with their ids and users.
+func TestClear_Listed(t *testing.T) {
+	m := node(t, "H100-80GB")
+	m.mode(true)
+	before := m.fill("2g.20gb@0", "1g.10gb@2", "3g.40gb@4=1c.3g.40gb,2c.3g.40gb")
+	some := func(list ...string) nvml.Reply {
+		return m.ask(nvml.Request{Do: nvml.Clear, GPU: first, Instances: instances(t, list...)})
+	}
+	m.update(func(s *standin.State) {
+		for i := range s.GPUs[0].Instances {
+			if s.GPUs[0].Instances[i].Start != 2 {
+				s.GPUs[0].Instances[i].Busy = 1
+			}
+		}
+	})
+	reply := some("1g.10gb@2", "1g.10gb@3") // the second does not exist
+	m.want(reply, "on 2g.20gb@0 3g.40gb@4=1c.3g.40gb,2c.3g.40gb")
+	for i, was := range []int{0, 2} {
+		if got, want := reply.GPUs[0].Instances[i].ID, before.GPUs[0].Instances[was].ID; got != want {
+			t.Errorf("instance %d has the id %d, want %d", i, got, want)
+		}
+	}
+	m.wantError(some("2g.20gb@0"), nvml.InUse, "2g.20gb in instance")
+	m.want(m.fill("1g.10gb@2"), "on 2g.20gb@0 1g.10gb@2 3g.40gb@4=1c.3g.40gb,2c.3g.40gb")
+	m.wantError(m.mode(false), nvml.InUse, "")
+}
+
 func TestWhatAModeMeets(t *testing.T) {
 	on, off := true, false
 	for _, c := range []struct {

@@ -13,12 +13,13 @@
 //	nodes      true: a read may create missing device nodes, since a change follows
 //	gpu        PCI address, for a change, which is always for one GPU
 //	on         true or false, for "mode"
-//	instances  for "fill": [{"profile": "3g.40gb", "start": 4, "compute": ["1c.3g.40gb"]}]
+//	instances  for "fill": [{"profile": "3g.40gb", "start": 4, "compute": ["1c.3g.40gb"]}];
+//	           for "clear", without compute: those to destroy; absent: all
 //
 // "mode" destroys the compute instances and then the GPU instances of the GPU before it sets
 // the mode. "fill" creates instances in the given order, each with the given placement, in
 // addition to the existing ones. Without compute it creates one compute instance that spans
-// the GPU instance. "clear" destroys all instances.
+// the GPU instance. "clear" destroys the given instances, and leaves the others as they are.
 //
 // # Reply
 //

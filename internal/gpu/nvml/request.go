@@ -33,14 +33,14 @@ type Request struct {
 	// For a change:
 	GPU       partition.Address    `json:"gpu,omitempty"`
 	On        *bool                `json:"on,omitempty"`
-	Instances []partition.Instance `json:"instances,omitempty"`
+	Instances []partition.Instance `json:"instances,omitempty"` // to create or to destroy; to destroy, nil: all
 }
 
 // MaxGPUs is the maximum number of GPUs of a read. The driver has 32 minors for GPUs with
 // MIG.
 const MaxGPUs = 64
 
-// MaxInstances is the maximum number of instances to create.
+// MaxInstances is the maximum number of instances to create or to destroy.
 const MaxInstances = 32
 
 // ParseRequest parses one JSON object. An unknown key, or one that the operation does not
@@ -74,8 +74,10 @@ func (r Request) Check() error {
 		return Fail(BadRequest, "%q takes neither gpus nor usage nor nodes", r.Do)
 	case (r.On != nil) != (r.Do == Mode):
 		return Fail(BadRequest, "%q needs on, and no other request has it", Mode)
-	case (len(r.Instances) > 0) != (r.Do == Fill):
-		return Fail(BadRequest, "%q needs instances, and no other request has them", Fill)
+	case r.Do == Fill && len(r.Instances) == 0:
+		return Fail(BadRequest, "%q needs instances", Fill)
+	case r.Do == Mode && len(r.Instances) > 0:
+		return Fail(BadRequest, "%q takes no instances", Mode)
 	case len(r.Instances) > MaxInstances:
 		return Fail(BadRequest, "%d instances: at most %d", len(r.Instances), MaxInstances)
 	}

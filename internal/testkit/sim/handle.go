@@ -14,8 +14,12 @@ type Handle struct {
 	nvidia bool   // it is nvidia's, not amdgpu's
 	node   *Node
 
-	attachment // of /dev/kfd
+	attachment     // of /dev/kfd
+	instance   int // GPU instance whose capability is open, or noInstance
 }
+
+// noInstance is the instance of a handle that is of no capability of a GPU instance.
+const noInstance = -1
 
 // openKFD is an open of /dev/kfd, which makes the process one of KFD's and attaches it to the
 // GPUs that it may use. KFD refuses it while one of these is locked for a switch, in older
@@ -27,7 +31,7 @@ func (n *Node) openKFD(pid int) (*Handle, error) {
 	if n.module != live {
 		return nil, syscall.ENOENT
 	}
-	h := &Handle{PID: pid, Device: "kfd"}
+	h := &Handle{PID: pid, Device: "kfd", instance: noInstance}
 	h.attach(n, cgroups)
 	if slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching && (n.opts.NodeLock || h.attachedTo(b)) }) {
 		return nil, syscall.EINVAL
@@ -46,7 +50,7 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
 		return nil, syscall.ENOENT
 	}
-	h := n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA()})
+	h := n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA(), instance: noInstance})
 	if h.nvidia {
 		n.count(b)
 	} else {

@@ -121,18 +121,26 @@ func (n *Node) standIn() (standin.State, bool) {
 	return n.mig.state, true
 }
 
-// count has the stand-in know how many have a GPU open. n.mu is held.
+// count writes the number of open files of a GPU to the stand-in's state. A process that has
+// an instance open uses that instance; any other process uses the GPU. n.mu is held.
 func (n *Node) count(b *board) {
-	busy := 0
+	whole, inside := 0, make(map[int]int)
 	for h := range n.handles {
-		if h.board == b {
-			busy++
+		switch {
+		case h.board != b:
+		case h.instance != noInstance:
+			inside[h.instance]++
+		case !n.held(func(o *Handle) bool { return o.board == b && o.PID == h.PID && o.instance != noInstance }):
+			whole++
 		}
 	}
 	_ = n.updateMIG(func(s *standin.State) {
 		for i := range s.GPUs {
-			if s.GPUs[i].Address == b.Address {
-				s.GPUs[i].Busy = busy
+			if g := &s.GPUs[i]; g.Address == b.Address {
+				g.Busy = whole
+				for k := range g.Instances {
+					g.Instances[k].Busy = inside[g.Instances[k].ID]
+				}
 			}
 		}
 	})

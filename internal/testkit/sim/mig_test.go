@@ -54,7 +54,7 @@ func TestMIG_NoWriteAfterClose(t *testing.T) {
 	if err := n.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := n.openNVIDIA("nvidia0", n.boards[0], 1)
+	h, err := n.openNVIDIA("nvidia0", n.boards[0], noInstance, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

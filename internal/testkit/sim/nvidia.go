@@ -71,14 +71,15 @@ func (n *Node) LoadNVIDIA() error {
 	return nil
 }
 
-// openNVIDIA is an open of one of the driver's device nodes.
-func (n *Node) openNVIDIA(name string, b *board, pid int) (*Handle, error) {
+// openNVIDIA is an open of one of the driver's device nodes. instance is the GPU instance of a
+// capability, or noInstance.
+func (n *Node) openNVIDIA(name string, b *board, instance, pid int) (*Handle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.nvidia != live || b != nil && !b.bound {
 		return nil, syscall.ENXIO
 	}
-	h := n.open(&Handle{PID: pid, Device: name, board: b, nvidia: true})
+	h := n.open(&Handle{PID: pid, Device: name, board: b, nvidia: true, instance: instance})
 	if b != nil {
 		n.count(b)
 	}

@@ -72,7 +72,7 @@ func (n *Node) addNVIDIA(t tree) {
 }
 
 func (n *Node) addNVIDIANode(t tree, name string, b *board) {
-	e := device(func(pid int) (*Handle, error) { return n.openNVIDIA(name, b, pid) })
+	e := device(func(pid int) (*Handle, error) { return n.openNVIDIA(name, b, noInstance, pid) })
 	e.hidden = n.nvidia != live || b != nil && !b.bound
 	t.put("dev/"+name, e)
 }
@@ -158,10 +158,11 @@ func (n *Node) capNodes(boards []*board) map[string]*Entry {
 	for _, minor := range n.capabilities(boards) {
 		name := fmt.Sprintf("nvidia-cap%d", minor)
 		var of *board // none of what is every GPU's
+		instance := noInstance
 		if gpu := (minor - capFirst) / capsPerGPU; minor >= capFirst && gpu < len(boards) {
-			of = boards[gpu]
+			of, instance = boards[gpu], (minor-capFirst)%capsPerGPU/capsPerInstance
 		}
-		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, of, pid) })
+		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, of, instance, pid) })
 	}
 	return t
 }

@@ -46,7 +46,7 @@ func setMode(l *library, a partition.Address, on bool) error {
 		return err
 	}
 	if k.gpu.MIG.Current && !on {
-		if err := destroyAll(k); err != nil {
+		if err := destroy(k, func(nvml.Instance) bool { return true }); err != nil {
 			return err
 		}
 	}
@@ -77,8 +77,9 @@ func checkMode(k looker) error {
 	return nil
 }
 
-// destroyInstances destroys all instances of a GPU.
-func destroyInstances(l *library, a partition.Address) error {
+// destroyInstances destroys the listed instances of a GPU, or all of them if none is listed. An
+// instance that does not exist is ignored.
+func destroyInstances(l *library, a partition.Address, listed []partition.Instance) error {
 	if err := l.need(symDestroy, symDestroyCompute, symInstances, symCInstances); err != nil {
 		return err
 	}
@@ -86,15 +87,19 @@ func destroyInstances(l *library, a partition.Address) error {
 	if err != nil || !k.gpu.MIG.Current {
 		return err
 	}
-	return destroyAll(k)
+	return destroy(k, func(i nvml.Instance) bool {
+		return len(listed) == 0 || slices.ContainsFunc(listed, func(w partition.Instance) bool { return i.Profile == w.Profile && i.Place.Start == w.Start })
+	})
 }
 
-// destroyAll destroys the compute instances before the GPU instances.
-func destroyAll(k looker) error {
+// destroy destroys the selected instances. It destroys the compute instances before the GPU
+// instances.
+func destroy(k looker, selected func(nvml.Instance) bool) error {
 	list, err := k.list()
 	if err != nil {
 		return err
 	}
+	list = slices.DeleteFunc(list, func(i instanceHandle) bool { return !selected(i.Instance) })
 	for _, i := range list {
 		for n, c := range i.compute {
 			if err := k.lib.call(symDestroyCompute, func() uint32 { return k.lib.destroyCompute(c) }); err != nil {
@@ -209,7 +214,7 @@ func readBack(r nvml.Request, now nvml.GPU) error {
 	switch {
 	case now.MIG == nil:
 		return nvml.Fail(nvml.Mismatch, "%s no longer has MIG", r.GPU)
-	case r.Do == nvml.Clear && len(now.Instances) > 0:
+	case r.Do == nvml.Clear && len(r.Instances) == 0 && len(now.Instances) > 0:
 		return nvml.Fail(nvml.Mismatch, "the instances of %s were destroyed, but %d are read back", r.GPU, len(now.Instances))
 	case r.Do == nvml.Mode && now.MIG.Current != *r.On && now.MIG.Pending == *r.On:
 		return nvml.Fail(nvml.ResetRequired, "the mode of %s was set and needs a reset", r.GPU)
@@ -217,9 +222,20 @@ func readBack(r nvml.Request, now nvml.GPU) error {
 		return nvml.Fail(nvml.Mismatch, "the mode of %s was set but is not read back", r.GPU)
 	}
 	for _, w := range r.Instances {
-		if err := made(w, now); err != nil {
+		if err := done(r.Do, w, now); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// done returns an error if an instance does not exist as requested, or still exists.
+func done(do nvml.Op, w partition.Instance, now nvml.GPU) error {
+	if do == nvml.Fill {
+		return made(w, now)
+	}
+	if slices.ContainsFunc(now.Instances, func(i nvml.Instance) bool { return i.Profile == w.Profile && i.Place.Start == w.Start }) {
+		return nvml.Fail(nvml.Mismatch, "%s at slot %d of %s was destroyed but is still read back", w.Profile, w.Start, now.Address)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (l *library) change(r nvml.Request, reply *nvml.Reply) error {
 	case nvml.Mode:
 		err = setMode(l, r.GPU, *r.On)
 	case nvml.Clear:
-		err = destroyInstances(l, r.GPU)
+		err = destroyInstances(l, r.GPU, r.Instances)
 	default:
 		err = createInstances(l, r.GPU, r.Instances)
 	}

@@ -13,7 +13,8 @@
 //	                        root's access to the capability mig/config
 //	gpu …                   see [GPU], in the order of its fields
 //	profile GPU …           see [Profile]
-//	gi GPU ID PROFILE START a GPU instance; PROFILE is the index of a profile line, from 0
+//	gi GPU ID PROFILE START BUSY  a GPU instance; PROFILE is the index of a profile line,
+//	                        from 0; see [Instance]
 //	ci GPU GI ID SLICES START
 //	process GPU PID MEMORY GI CI GRAPHICS
 //	knob NAME [VALUE]

@@ -34,7 +34,7 @@ type GPU struct {
 	Resetless         int // 1 yes, 0 no, -1 unknown
 	Virtualization    int // value of the library: 1 passed through, 2 a vGPU
 	Epoch             int // handles of another epoch are invalid
-	Busy              int // number of processes that have it open
+	Busy              int // number of open files of processes that use none of its instances
 	Lost              bool
 	Node              string // file that makes the GPU busy while another process has it open; "" for none
 	Name              string
@@ -55,6 +55,7 @@ type Instance struct {
 	ID      int
 	Profile string
 	Start   int
+	Busy    int // number of open files of processes that use it
 	Compute []Compute
 }
 

@@ -37,7 +37,7 @@ func (s State) text() string {
 		}
 		first += len(g.Profiles)
 		for _, i := range g.Instances {
-			line("gi", n, i.ID, at[i.Profile], i.Start)
+			line("gi", n, i.ID, at[i.Profile], i.Start, i.Busy)
 			for _, c := range i.Compute {
 				line("ci", n, i.ID, c.ID, c.Slices, c.Start)
 			}
@@ -152,7 +152,7 @@ func (s *State) take(r *reader, names *[]string) {
 		if n := r.number(); n < len(*names) {
 			i.Profile = (*names)[n]
 		}
-		i.Start = r.number()
+		i.Start, i.Busy = r.number(), r.number()
 		g.Instances = append(g.Instances, i)
 	case "ci":
 		g, gi := s.gpu(r), r.number()

@@ -43,7 +43,7 @@ static struct profile {
 	unsigned gpu, index, id, slices, memory, max, size, places, starts[16];
 	char name[48];
 } profiles[MOST];
-static struct gi { unsigned gpu, id, profile, start; } gis[MOST];       /* profile is an index into profiles */
+static struct gi { unsigned gpu, id, profile, start, busy; } gis[MOST]; /* profile is an index into profiles */
 static struct ci { unsigned gpu, gi, id, slices, start; } cis[MOST];
 static struct process { unsigned gpu, pid, gi, ci, graphics; unsigned long long memory; } processes[MOST];
 static struct knob { char name[48], value[400]; } knobs[64];
@@ -108,7 +108,7 @@ static void read_line(const char *line)
 	struct knob *k = &knobs[knob_count];
 	read_gpu(line);
 	read_profile(line);
-	if (gi_count < MOST && sscanf(line, "gi %u %u %u %u", &g->gpu, &g->id, &g->profile, &g->start) == 4)
+	if (gi_count < MOST && sscanf(line, "gi %u %u %u %u %u", &g->gpu, &g->id, &g->profile, &g->start, &g->busy) == 5)
 		gi_count++;
 	if (ci_count < MOST && sscanf(line, "ci %u %u %u %u %u", &c->gpu, &c->gi, &c->id, &c->slices, &c->start) == 5)
 		ci_count++;
@@ -171,7 +171,7 @@ static void print_state(FILE *f)
 		fprintf(f, " %s\n", p->name);
 	}
 	for (struct gi *g = gis; g < gis + gi_count; g++)
-		fprintf(f, "gi %u %u %u %u\n", g->gpu, g->id, g->profile, g->start);
+		fprintf(f, "gi %u %u %u %u %u\n", g->gpu, g->id, g->profile, g->start, g->busy);
 	for (struct ci *c = cis; c < cis + ci_count; c++)
 		fprintf(f, "ci %u %u %u %u %u\n", c->gpu, c->gi, c->id, c->slices, c->start);
 	for (struct process *p = processes; p < processes + process_count; p++)
@@ -428,7 +428,10 @@ struct instances { uint32_t minor, unused; uint64_t present[3]; };
 #define USERS _IOR('N', 0xd0, uint32_t)
 #define INSTANCES _IOW('N', 0xd1, struct instances)
 
-/* in_use tells whether somebody uses the GPU: as the state says, or with its node open. */
+/*
+ * in_use tells whether a process uses the GPU, and no instance that is known to be the one it
+ * uses: as the state says, or with the GPU's node open.
+ */
 static int in_use(const struct gpu *g)
 {
 	const char *k = knob("in-use");
@@ -847,6 +850,14 @@ static int instances_on(unsigned gpu)
 	return n;
 }
 
+static int instances_busy(unsigned gpu)
+{
+	int n = 0;
+	for (struct gi *i = gis; i < gis + gi_count; i++)
+		n += i->gpu == gpu && i->busy;
+	return n;
+}
+
 uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 {
 	CHECK(device, ON(DEVICE));
@@ -864,7 +875,7 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 	g->pending = mode;
 	if (g->current != mode && knob("mode-activation") && sscanf(knob("mode-activation"), "%u %31s", &wanted, address) >= 1 && (*address == '-' || !strcmp(address, g->address)))
 		*activation = wanted;
-	else if (in_use(g) || (instances_on(gpu) && !mode))
+	else if (in_use(g) || instances_busy(gpu) || (instances_on(gpu) && !mode))
 		*activation = IN_USE;
 	else if (g->current != mode && !knob("mode-late")) {
 		if (lies(g))
@@ -1088,7 +1099,7 @@ uint32_t nvmlDeviceCreateGpuInstanceWithPlacement(void *device, uint32_t id, con
 	if (!fits(gpu, p, at->start) || gi_count == MOST)
 		return INSUFFICIENT_RESOURCES;
 	struct gi *i = &gis[gi_count];
-	*i = (struct gi){gpu, next_id(gpu, p), p - profiles, at->start};
+	*i = (struct gi){gpu, next_id(gpu, p), p - profiles, at->start, 0};
 	for (unsigned n = 0; knob("misplaced") && n < p->places; n++)
 		if (p->starts[n] != at->start && fits(gpu, p, p->starts[n]))
 			i->start = p->starts[n];
@@ -1117,10 +1128,10 @@ uint32_t nvmlGpuInstanceDestroy(void *instance)
 	for (struct ci *c = cis; c < cis + ci_count; c++)
 		if (c->gpu == gpu && c->gi == i->id)
 			return IN_USE;
-	if (in_use(g))
+	if (i->busy || in_use(g))
 		return IN_USE;
 	if (lies(g))
-		later("gi %u %u %u %u", gpu, i->id, i->profile, i->start);
+		later("gi %u %u %u %u 0", gpu, i->id, i->profile, i->start);
 	*i = gis[--gi_count];
 	write_state();
 	return SUCCESS;
@@ -1242,7 +1253,7 @@ uint32_t nvmlComputeInstanceDestroy(void *compute)
 	for (struct process *p = processes; p < processes + process_count; p++)
 		if (p->gpu == gpu && p->gi == c->gi && p->ci == c->id)
 			return IN_USE;
-	if (in_use(g))
+	if (gi_at(gpu, c->gi)->busy || in_use(g))
 		return IN_USE;
 	*c = cis[--ci_count];
 	write_state();
