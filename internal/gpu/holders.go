@@ -41,9 +41,12 @@ func (h Holder) Uses(d Device) bool {
 	return slices.Contains(h.Devices, d.SharedNode) && d.exclusive(d.SharedNode) && (len(h.Attached) == 0 || slices.Contains(h.Attached, d.Address))
 }
 
-// exclusive reports whether the node is one of the GPU's exclusive nodes, in any directory.
-func (d Device) exclusive(node string) bool {
-	return slices.ContainsFunc(d.ExclusiveNodes, func(own string) bool { return filepath.Base(own) == filepath.Base(node) })
+// exclusive reports whether the node is one of the GPU's exclusive nodes.
+func (d Device) exclusive(node string) bool { return hasNode(d.ExclusiveNodes, node) }
+
+// hasNode reports whether the node is in the list, in any directory.
+func hasNode(list []string, node string) bool {
+	return slices.ContainsFunc(list, func(one string) bool { return filepath.Base(one) == filepath.Base(node) })
 }
 
 // UsedBy returns the GPUs that the process uses, see [Holder.Uses].
@@ -71,7 +74,7 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 
 // Blockers returns the holders that make the steps fail. For a driver reload these are all
 // holders of a GPU of the driver, and all leases. For other steps they are those that use the
-// changed GPU.
+// changed GPU. A holder that only uses MIG instances that stay does not block.
 func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	var out []Holder
 	for _, h := range holders {
@@ -87,8 +90,29 @@ func (h Holder) blocks(s partition.Step, devices []Device) bool {
 		return h.LeaseOwner != "" || slices.Contains(h.Vendors, s.Kind.Vendor())
 	}
 	i := slices.IndexFunc(devices, func(d Device) bool { return d.Address == s.GPU })
-	if i < 0 {
+	switch {
+	case i < 0:
 		return h.LeaseOwner != "" // the GPU is not visible, so that its nodes are unknown
+	case s.Kind == partition.CreateInstances:
+		return false // instances are created in free slots, whatever uses the others
+	case s.Kind == partition.DestroyInstances && s.Kept != nil:
+		return h.usesOthers(devices[i], s.Kept.Instances)
 	}
 	return h.Uses(devices[i])
+}
+
+// usesOthers reports whether the process uses the GPU for something other than the MIG
+// instances. The nodes of the whole GPU do not show which instance a process uses, so they
+// count unless the process has one of the instances open.
+func (h Holder) usesOthers(d Device, instances []partition.Instance) bool {
+	others := func(nodes []string) bool {
+		var needed []string
+		for _, p := range d.Parts {
+			if hasNode(nodes, p.RenderNode()) && slices.ContainsFunc(instances, func(i partition.Instance) bool { return i.Start == p.Start }) {
+				needed = append(append(needed, p.RenderNode()), p.CompanionNodes...)
+			}
+		}
+		return slices.ContainsFunc(nodes, func(node string) bool { return d.exclusive(node) && !hasNode(needed, node) })
+	}
+	return others(h.Devices) || h.LeaseOwner != "" && (len(h.Leased) == 0 || others(h.Leased))
 }

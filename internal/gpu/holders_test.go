@@ -117,3 +117,60 @@ func TestBlockers_EachGPUAlone(t *testing.T) {
 		}
 	})
 }
+
+// A process that uses only instances that stay does not block a change of the others.
+func TestBlockers_KeptInstances(t *testing.T) {
+	const a = "0000:05:00.0"
+	node := func(minor string) string { return "/dev/nvidia-caps/nvidia-cap" + minor }
+	part := func(start int, gi, ci string) Part {
+		return Part{Start: start, Node: node(ci), CompanionNodes: []string{node(gi), "/dev/nvidia0", "/dev/nvidiactl"}}
+	}
+	one := func(text string) *partition.MIG {
+		m := new(partition.MIG)
+		if err := m.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	device := Device{
+		GPU:            partition.GPU{Address: a, Vendor: partition.NVIDIA, MIG: one("2g.20gb@0 2g.20gb@2 3g.40gb@4")},
+		Parts:          []Part{part(0, "3", "4"), part(2, "12", "13"), part(4, "21", "22")},
+		ExclusiveNodes: []string{"/dev/nvidia0", node("3"), node("4"), node("12"), node("13"), node("21"), node("22"), "/dev/dri/card0"},
+	}
+	destroy := partition.Steps{{Kind: partition.DestroyInstances, GPU: a, MIG: one("3g.40gb@4"), Kept: one("2g.20gb@0 2g.20gb@2")}}
+	create := partition.Steps{{Kind: partition.CreateInstances, GPU: a, MIG: one("1g.10gb@4")}}
+	mode := append(destroy, partition.Step{Kind: partition.SetMIGMode, GPU: a, To: "MIG off"})
+	every := []string{"/dev/nvidiactl", "/dev/nvidia0"}
+	for _, tt := range []struct {
+		name  string
+		steps partition.Steps
+		open  []string
+		want  bool
+	}{
+		{"a kept instance", destroy, append(every, node("3"), node("4")), false},
+		{"two kept instances", destroy, append(every, node("3"), node("4"), node("12"), node("13")), false},
+		{"a removed instance", destroy, append(every, node("21"), node("22")), true},
+		{"a kept and a removed instance", destroy, append(every, node("3"), node("4"), node("21"), node("22")), true},
+		{"the GPU instance of another one", destroy, append(every, node("3"), node("4"), node("12")), true},
+		{"the GPU alone", destroy, every, true},
+		{"a display", destroy, append(every, node("3"), node("4"), "/dev/dri/card0"), true},
+		{"nothing of this GPU", destroy, []string{"/dev/nvidiactl", "/dev/nvidia1"}, false},
+		{"the GPU alone, and nothing is removed", create, every, false},
+		{"any instance, and the mode changes", mode, append(every, node("3"), node("4")), true},
+	} {
+		got := Blockers(tt.steps, []Device{device}, []Holder{{PID: 7, Devices: tt.open}})
+		if (len(got) == 1) != tt.want {
+			t.Errorf("%s: blockers %+v, want %t", tt.name, got, tt.want)
+		}
+	}
+	lease := func(open ...string) bool {
+		return len(Blockers(destroy, []Device{device}, []Holder{{LeaseOwner: "ada", Leased: open}})) == 1
+	}
+	if lease(append(every, node("3"), node("4"))...) || !lease(append(every, node("21"), node("22"))...) || !lease() {
+		t.Error("leases: want those of a removed instance and of unknown partitions to block, and that of a kept one not to")
+	}
+	device.Parts = nil // as in the view of a process that the device cgroup hides them from
+	if got := Blockers(destroy, []Device{device}, []Holder{{PID: 7, Devices: append(every, node("3"), node("4"))}}); len(got) != 1 {
+		t.Errorf("without known partitions: blockers %+v, want one", got)
+	}
+}

@@ -76,7 +76,9 @@ func (s *sliced) Execute(_ context.Context, steps []partition.Step, tell gpu.Ste
 		}
 		after := s.gpus[i].Shape().AfterStep(step)
 		if err != nil && step.Kind == partition.CreateInstances {
-			after.MIG = &partition.MIG{Instances: step.MIG.Instances[:1]}
+			step.MIG = &partition.MIG{Instances: step.MIG.Instances[:1]}
+			m := step.Geometry()
+			after.MIG = &m
 		}
 		if err == nil || step.Kind == partition.CreateInstances {
 			s.gpus[i].MIG = after.MIG
@@ -124,7 +126,7 @@ func TestRunOfGeometries(t *testing.T) {
 		{"what does not fit touches nothing", "off", on("7g.80gb 1g.10gb"), nil, runstate.Refused, "4 [off]", nil, "7g.80gb leaves nothing for 1g.10gb"},
 		{"the board is another than it was taken for", "off", on("7g.80gb"), func(s *sliced) { s.offered = s.offered[1:] }, runstate.RolledBack, "4 [off]",
 			[]string{"mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3", "mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3"}, "7g.80gb is no profile of this GPU, which has 4g.40gb"},
-		{"the third fails half-way", "3g.40gb@0 1g.10gb@4", on("1g.10gb 1g.10gb"), func(s *sliced) {
+		{"the third fails half-way", "3g.40gb@0 1g.10gb@4", on("1g.10gb 1g.10gb 1g.10gb"), func(s *sliced) {
 			s.fail = func(step partition.Step) error {
 				if step.Kind == partition.CreateInstances && step.GPU == s.gpus[2].Address && len(step.MIG.Instances) == 2 && step.MIG.Instances[0].Profile == "1g.10gb" {
 					return busy
@@ -134,6 +136,26 @@ func TestRunOfGeometries(t *testing.T) {
 		}, runstate.RolledBack, "4 [3g.40gb@0 1g.10gb@4]",
 			[]string{"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3",
 				"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3"}, "insufficient resources"},
+		{"one stays", "4g.40gb@0 3g.40gb@4", on("4g.40gb 1g.10gb 1g.10gb"), nil, runstate.Applied, "4 [4g.40gb@0 1g.10gb@4 1g.10gb@5]",
+			[]string{"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3"}, ""},
+		{"one is only created", "4g.40gb@0", on("4g.40gb 3g.40gb", "4g.40gb"), nil, runstate.Applied, "1 [4g.40gb@0 3g.40gb@4] 3 [4g.40gb@0]", []string{"mig-fill 0"}, ""},
+		{"one is only destroyed", "4g.40gb@0 3g.40gb@4", on("3g.40gb", "4g.40gb 3g.40gb"), nil, runstate.Applied, "1 [3g.40gb@4] 3 [4g.40gb@0 3g.40gb@4]", []string{"mig-clear 0"}, ""},
+		{"a destroy fails next to one that stays", "4g.40gb@0 1g.10gb@4 1g.10gb@5", on("4g.40gb", "4g.40gb 1g.10gb 1g.10gb"), func(s *sliced) {
+			s.fail = func(step partition.Step) error {
+				s.fail = nil
+				s.gpus[0].MIG = geometry("4g.40gb@0 1g.10gb@5") // the first of the two is gone
+				return errors.New("in use")
+			}
+		}, runstate.RolledBack, "4 [4g.40gb@0 1g.10gb@4 1g.10gb@5]", []string{"mig-clear 0", "mig-fill 0"}, "in use"},
+		{"a create fails next to one that stays", "4g.40gb@0 3g.40gb@4", on("4g.40gb 2g.20gb 1g.10gb", "4g.40gb 3g.40gb"), func(s *sliced) {
+			s.fail = func(step partition.Step) error {
+				if step.Kind == partition.DestroyInstances {
+					return nil
+				}
+				s.fail = nil
+				return busy
+			}
+		}, runstate.RolledBack, "4 [4g.40gb@0 3g.40gb@4]", []string{"mig-clear 0", "mig-fill 0", "mig-clear 0", "mig-fill 0"}, "insufficient resources"},
 		{"a GPU that may not be changed", "off", on("7g.80gb"), func(s *sliced) { s.gpus[1].GeometryBlocked = "it is a vGPU guest" }, runstate.Refused, "4 [off]", nil, "it is a vGPU guest"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,11 +32,11 @@ func (h host) capMinors() map[string]int {
 	return out
 }
 
-// instanceNodes returns the capability nodes of the GPU's instances.
-func instanceNodes(g nvml.GPU, minors map[string]int) []string {
+// instanceNodes returns the capability nodes of instances of the GPU with that minor number.
+func instanceNodes(gpu int, instances []nvml.Instance, minors map[string]int) []string {
 	var out []string
-	for _, i := range g.Instances {
-		gi := fmt.Sprintf("gpu%d/gi%d", *g.Minor, i.ID)
+	for _, i := range instances {
+		gi := fmt.Sprintf("gpu%d/gi%d", gpu, i.ID)
 		if number, ok := minors[gi+"/access"]; ok {
 			out = append(out, capNode(number))
 		}

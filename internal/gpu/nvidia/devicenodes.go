@@ -84,7 +84,7 @@ func (h host) exclusiveNodes(f *gpu.Function, g nvml.GPU, minors map[string]int)
 	var out []string
 	if g.Minor != nil {
 		out = append(out, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
-		out = append(out, instanceNodes(g, minors)...)
+		out = append(out, instanceNodes(*g.Minor, g.Instances, minors)...)
 	}
 	found, _ := filepath.Glob(h.AttributePath(f.Address, "drm/*"))
 	for _, path := range found {

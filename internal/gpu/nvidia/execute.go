@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -48,8 +47,8 @@ func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 	if err != nil {
 		return err
 	}
-	if r.Do == nvml.Fill && n.hasHollowInstances(s.GPU) {
-		if _, err := n.client.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU}); err != nil {
+	if hollow := n.hollowInstances(s.GPU); r.Do == nvml.Fill && len(hollow) > 0 {
+		if _, err := n.client.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU, Instances: hollow}); err != nil {
 			return err
 		}
 	}
@@ -64,19 +63,28 @@ func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 	if g.Error != nil {
 		return failure(r.Do, s.GPU, g.Error)
 	}
-	if got := geometry(g); g.MIG == nil || !got.Same(want) {
+	if got := geometry(g); g.MIG == nil || got.Off != want.Off || s.Kind != partition.SetMIGMode && !got.Same(want) {
 		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("the library reported success, but the GPU has %s (want %s)", got, want)}
 	}
 	return nil
 }
 
-// hasHollowInstances reports whether the last reply shows instances without compute
-// instances, which an interrupted change leaves.
-func (n *executor) hasHollowInstances(a partition.Address) bool {
+// hollowInstances returns the instances without compute instances in the last reply, which an
+// interrupted change leaves. No process can use them.
+func (n *executor) hollowInstances(a partition.Address) []partition.Instance {
 	last := n.lastReply.Load()
-	return last != nil && slices.ContainsFunc(last.GPUs, func(g nvml.GPU) bool {
-		return g.Address == a && slices.ContainsFunc(g.Instances, isHollow)
-	})
+	if last == nil {
+		return nil
+	}
+	var out []partition.Instance
+	for _, g := range last.GPUs {
+		for _, i := range g.Instances {
+			if g.Address == a && isHollow(i) {
+				out = append(out, partition.Instance{Profile: i.Profile, Start: i.Place.Start})
+			}
+		}
+	}
+	return out
 }
 
 // request returns the request for a step and the geometry to read back.
@@ -85,7 +93,10 @@ func request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	switch s.Kind {
 	case partition.DestroyInstances:
 		r.Do = nvml.Clear
-		return r, partition.MIG{}, nil
+		if s.Kept != nil && s.MIG != nil {
+			r.Instances = s.MIG.Instances
+		}
+		return r, s.Geometry(), nil
 	case partition.SetMIGMode:
 		on := s.On()
 		r.Do, r.On = nvml.Mode, &on
@@ -93,7 +104,7 @@ func request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	case partition.CreateInstances:
 		if s.MIG != nil {
 			r.Do, r.Instances = nvml.Fill, s.MIG.Instances
-			return r, *s.MIG, nil
+			return r, s.Geometry(), nil
 		}
 	}
 	return r, partition.MIG{}, fmt.Errorf("%q is not a step for NVIDIA GPUs", s)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"dcm/internal/gpu"
@@ -36,10 +37,18 @@ func (n *usageReader) attributeListed(s *openfiles.Scan) (orphans []int, err err
 	if last == nil {
 		return nil, nil
 	}
+	minors := sync.OnceValue(n.host.capMinors)
 	for _, g := range last.GPUs {
 		for _, p := range g.Processes {
-			if g.Minor != nil && p.PID != os.Getpid() && s.Seen(p.PID) {
-				s.Attribute(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
+			if g.Minor == nil || p.PID == os.Getpid() || !s.Seen(p.PID) {
+				continue
+			}
+			s.Attribute(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))
+			if p.GPUInstance >= 0 && p.ComputeInstance >= 0 {
+				own := nvml.Instance{ID: p.GPUInstance, Compute: []nvml.ComputeInstance{{ID: p.ComputeInstance}}}
+				for _, node := range instanceNodes(*g.Minor, []nvml.Instance{own}, minors()) {
+					s.Attribute(p.PID, node)
+				}
 			}
 		}
 	}

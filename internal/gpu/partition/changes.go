@@ -55,9 +55,8 @@ func (s Steps) change(g GPU) (Change, bool) {
 		c.Whole = concerned
 		return c, concerned
 	}
-	destroyed := s.destroyed(g)
 	for _, i := range g.MIG.Instances {
-		if slices.ContainsFunc(destroyed, func(d Instance) bool { return d.Start == i.Start }) {
+		if s.destroys(g.Address, i) {
 			c.Removed = append(c.Removed, i)
 		} else {
 			c.Kept = append(c.Kept, i)
@@ -71,14 +70,12 @@ func (s Steps) change(g GPU) (Change, bool) {
 	return c, true
 }
 
-// destroyed returns the instances of the GPU that the plan destroys.
-func (s Steps) destroyed(g GPU) []Instance {
-	for _, step := range s {
-		if step.Kind == DestroyInstances && step.GPU == g.Address {
-			return g.MIG.Instances
-		}
-	}
-	return nil
+// destroys reports whether the plan destroys the instance of the GPU.
+func (s Steps) destroys(gpu Address, i Instance) bool {
+	return slices.ContainsFunc(s, func(step Step) bool {
+		return step.Kind == DestroyInstances && step.GPU == gpu &&
+			!slices.ContainsFunc(step.kept(), func(k Instance) bool { return k.Start == i.Start })
+	})
 }
 
 // concerns reports whether the step changes the GPU.

@@ -79,6 +79,10 @@ type GPU struct {
 	GeometryBlocked string            // why instances cannot be changed; "" if they can
 	ModeBlocked     string            // why MIG cannot be switched; "" if it can
 
+	// InstanceUsers names the users, such as units, of MIG instances by their first memory
+	// slot. The planner interrupts as few users as possible. nil: all instances are equal.
+	InstanceUsers map[int][]string
+
 	SubVendor, SubDevice uint16 // of the board; 0 if unknown
 }
 

@@ -75,7 +75,7 @@ func NewMIG(counts map[string]int) (MIG, error) {
 }
 
 // Same reports whether two geometries have the same instances with the same compute
-// instances. Placements count only if both geometries have them.
+// instances. If one of them has all placements, those that the other has must be the same.
 func (m MIG) Same(o MIG) bool {
 	if m.Off != o.Off || len(m.Instances) != len(o.Instances) {
 		return false
@@ -89,7 +89,18 @@ func (m MIG) Same(o MIG) bool {
 			return false
 		}
 	}
+	switch {
+	case m.isPlaced():
+		return hasPlaced(a, b)
+	case o.isPlaced():
+		return hasPlaced(b, a)
+	}
 	return true
+}
+
+// hasPlaced reports whether the instances include all those of a list that have a placement.
+func hasPlaced(has, list []Instance) bool {
+	return !slices.ContainsFunc(list, func(i Instance) bool { return i.Start != unplaced && !slices.ContainsFunc(has, i.stays) })
 }
 
 // unplaced returns the geometry without placements, as a profile has it.

@@ -1,8 +1,10 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,7 +14,7 @@ func (s Step) On() bool { return s.To != migOff }
 func (s Step) migText() string {
 	switch s.Kind {
 	case DestroyInstances:
-		return fmt.Sprintf("take the MIG instances of %s away (now %s)", s.GPU, s.From)
+		return fmt.Sprintf("destroy %s of %s%s", s.instancesText(), s.GPU, s.keptText("keep"))
 	case SetMIGMode:
 		text := fmt.Sprintf("turn %s for %s", s.modeText(), s.GPU)
 		if s.Reset {
@@ -20,17 +22,25 @@ func (s Step) migText() string {
 		}
 		return text
 	}
-	return fmt.Sprintf("divide %s into %s", s.GPU, s.instancesText())
+	return fmt.Sprintf("create %s on %s%s", s.instancesText(), s.GPU, s.keptText("keep"))
 }
 
-func (s Step) migDone(back string) string {
+func (s Step) migDone(back bool) string {
 	switch s.Kind {
 	case DestroyInstances:
-		return fmt.Sprintf("took the MIG instances of %s away (%s)", s.GPU, s.From)
+		return fmt.Sprintf("destroyed %s of %s%s", s.instancesText(), s.GPU, s.keptText("kept"))
 	case SetMIGMode:
-		return fmt.Sprintf("turned %s for %s%s", s.modeText(), s.GPU, back)
+		again := ""
+		if back {
+			again = " back"
+		}
+		return fmt.Sprintf("turned %s for %s%s", s.modeText(), s.GPU, again)
 	}
-	return fmt.Sprintf("divided %s%s into %s", s.GPU, back, s.instancesText())
+	created := "created"
+	if back {
+		created = "restored"
+	}
+	return fmt.Sprintf("%s %s on %s%s", created, s.instancesText(), s.GPU, s.keptText("kept"))
 }
 
 func (s Step) modeText() string {
@@ -41,14 +51,43 @@ func (s Step) modeText() string {
 }
 
 func (s Step) instancesText() string {
-	if s.MIG == nil {
-		return s.To
+	switch {
+	case s.MIG != nil:
+		return strings.Join(texts(s.MIG.Instances), ", ")
+	case s.Kind == DestroyInstances: // of a report by an older version
+		return s.From
 	}
-	return strings.Join(texts(s.MIG.Instances), ", ")
+	return s.To
+}
+
+func (s Step) keptText(verb string) string {
+	if s.Kept == nil {
+		return ""
+	}
+	return ", " + verb + " " + strings.Join(texts(s.Kept.Instances), ", ")
+}
+
+// kept returns the instances that stay during the step.
+func (s Step) kept() []Instance {
+	if s.Kept == nil {
+		return nil
+	}
+	return s.Kept.Instances
+}
+
+// Geometry returns the geometry after a step that destroys or creates instances.
+func (s Step) Geometry() MIG {
+	list := slices.Clone(s.kept())
+	if s.Kind == CreateInstances && s.MIG != nil {
+		list = append(list, s.MIG.Instances...)
+		slices.SortStableFunc(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	return MIG{Instances: list}
 }
 
 // migSteps returns the steps from the current geometries to the wanted ones. It destroys
-// before it creates, since instances cannot be moved.
+// before it creates, since instances cannot be moved. Instances that the wanted geometry has
+// too stay, unless MIG is switched.
 func migSteps(want Layout, gpus []GPU, fits packCache) Steps {
 	var clear, mode, fill Steps
 	for _, g := range gpus {
@@ -56,19 +95,46 @@ func migSteps(want Layout, gpus []GPU, fits packCache) Steps {
 		if w == nil || g.MIG == nil {
 			continue
 		}
-		other := !g.MIG.Same(*w)
-		if other && len(g.MIG.Instances) > 0 {
-			clear = append(clear, Step{Kind: DestroyInstances, GPU: g.Address, From: g.MIG.String(), To: migEmpty})
-		}
 		if g.needsModeSwitch(*w) || g.MIGPending && !want.Skipped[g.Address] && g.GeometryBlocked == "" && g.ModeBlocked == "" {
 			mode = append(mode, Step{Kind: SetMIGMode, GPU: g.Address, From: migModeText(g.MIG.Off), To: migModeText(w.Off), Reset: g.ModeResetsGPU})
 		}
-		if other && len(w.Instances) > 0 {
-			made, _ := fits.pack(g, w) // checkMIG has packed it without an error
-			fill = append(fill, Step{Kind: CreateInstances, GPU: g.Address, From: migEmpty, To: made.String(), MIG: &made})
+		if g.MIG.Same(*w) {
+			continue
+		}
+		made, _ := fits.pack(g, w) // checkMIG has packed it without an error
+		kept, removed, created := g.keeping(*w).difference(made)
+		if len(kept) == 0 {
+			removed = g.MIG.Instances
+		}
+		if len(removed) > 0 {
+			clear = append(clear, g.instanceStep(DestroyInstances, *g.MIG, removed, kept))
+		}
+		if len(created) > 0 {
+			before := MIG{Instances: kept}
+			fill = append(fill, g.instanceStep(CreateInstances, before, created, kept))
 		}
 	}
 	return append(append(clear, mode...), fill...)
+}
+
+// instanceStep returns the step that creates or destroys instances, given the geometry before
+// it and the instances that stay.
+func (g GPU) instanceStep(kind Kind, before MIG, list, kept []Instance) Step {
+	s := Step{Kind: kind, GPU: g.Address, From: before.String(), MIG: &MIG{Instances: list}}
+	if len(kept) > 0 {
+		s.Kept = &MIG{Instances: kept}
+	}
+	s.To = s.Geometry().String()
+	return s
+}
+
+// keeping returns the instances that may stay for the wanted geometry: none if MIG is
+// switched.
+func (g GPU) keeping(w MIG) MIG {
+	if g.MIG.Off || g.needsModeSwitch(w) {
+		return MIG{}
+	}
+	return *g.MIG
 }
 
 func migModeText(off bool) string {
@@ -91,6 +157,7 @@ type packKey struct {
 	device uint16
 	off    bool
 	offers *InstanceProfile // identifies the list by its first element
+	keep   string           // the instances that may stay, with their users
 }
 
 func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
@@ -98,9 +165,13 @@ func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
 	if len(g.Profiles) > 0 {
 		at.offers = &g.Profiles[0]
 	}
+	now := Existing{Instances: g.keeping(*w).Instances, Users: g.InstanceUsers}
+	if len(now.Instances) > 0 {
+		at.keep = fmt.Sprint(MIG{Instances: now.Instances}.key(), now.Users)
+	}
 	known, ok := p[at]
 	if !ok {
-		known.made, known.err = g.pack(*w)
+		known.made, known.err = g.pack(*w, now)
 		p[at] = known
 	}
 	return known.made, known.err
@@ -108,8 +179,9 @@ func (p packCache) pack(g GPU, w *MIG) (MIG, error) {
 
 // pack returns the geometry with placements from the profiles that the driver reports. If
 // the driver reports them only with MIG on, the table of boards gives a forecast. Without
-// either, the geometry stays without placements.
-func (g GPU) pack(w MIG) (MIG, error) {
+// either, the geometry stays without placements. Of the existing instances it keeps as many as
+// possible, see [PackKeeping].
+func (g GPU) pack(w MIG, now Existing) (MIG, error) {
 	if w.Off || len(w.Instances) == 0 {
 		return w, nil
 	}
@@ -120,7 +192,7 @@ func (g GPU) pack(w MIG) (MIG, error) {
 	case err != nil:
 		return MIG{}, err
 	}
-	return Pack(offered, w)
+	return PackKeeping(offered, w, now)
 }
 
 // needsModeSwitch reports whether the geometry needs a step that switches MIG. A pending

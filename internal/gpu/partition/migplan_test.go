@@ -42,15 +42,29 @@ func TestPlan_MIG(t *testing.T) {
 	}{
 		{"nothing to do", []string{"off", "3g.40gb@4", "empty"}, []string{"off", "3g.40gb", "empty"}, nil},
 		{"on", []string{"off"}, []string{"3g.40gb 4g.40gb"}, []string{
-			"turn MIG on for 0000:05:00.0", "divide 0000:05:00.0 into 4g.40gb@0, 3g.40gb@4"}},
+			"turn MIG on for 0000:05:00.0", "create 4g.40gb@0, 3g.40gb@4 on 0000:05:00.0"}},
 		{"off", []string{"4g.40gb@0"}, []string{"off"}, []string{
-			"take the MIG instances of 0000:05:00.0 away (now 4g.40gb)", "turn MIG off for 0000:05:00.0"}},
+			"destroy 4g.40gb@0 of 0000:05:00.0", "turn MIG off for 0000:05:00.0"}},
 		{"one of two", []string{"7g.80gb@0", "7g.80gb@0"}, []string{"7g.80gb", "1c.7g.80gb/2c.7g.80gb"}, []string{
-			"take the MIG instances of 0000:26:00.0 away (now 7g.80gb)", "divide 0000:26:00.0 into 1c.7g.80gb/2c.7g.80gb@0"}},
+			"destroy 7g.80gb@0 of 0000:26:00.0", "create 1c.7g.80gb/2c.7g.80gb@0 on 0000:26:00.0"}},
 		{"every kind in one batch", []string{"7g.80gb@0", "off"}, []string{"empty", "empty"}, []string{
-			"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)", "turn MIG on for 0000:26:00.0"}},
+			"destroy 7g.80gb@0 of 0000:05:00.0", "turn MIG on for 0000:26:00.0"}},
+		{"one stays", []string{"4g.40gb@0 3g.40gb@4"}, []string{"4g.40gb 1g.20gb 1g.10gb"}, []string{
+			"destroy 3g.40gb@4 of 0000:05:00.0, keep 4g.40gb@0", "create 1g.20gb@4, 1g.10gb@6 on 0000:05:00.0, keep 4g.40gb@0"}},
+		{"one goes", []string{"4g.40gb@0 3g.40gb@4"}, []string{"3g.40gb"}, []string{"destroy 4g.40gb@0 of 0000:05:00.0, keep 3g.40gb@4"}},
+		{"one comes", []string{"3g.40gb@4"}, []string{"3g.40gb 4g.40gb"}, []string{"create 4g.40gb@0 on 0000:05:00.0, keep 3g.40gb@4"}},
+		{"one stands where the large one belongs", []string{"1g.10gb@0 1g.10gb@4"}, []string{"4g.40gb 1g.10gb"}, []string{
+			"destroy 1g.10gb@0 of 0000:05:00.0, keep 1g.10gb@4", "create 4g.40gb@0 on 0000:05:00.0, keep 1g.10gb@4"}},
+		{"other compute instances", []string{"3g.40gb@0 1c.3g.40gb/2c.3g.40gb@4"}, []string{"3g.40gb 1c.3g.40gb/1c.3g.40gb/1c.3g.40gb"}, []string{
+			"destroy 1c.3g.40gb/2c.3g.40gb@4 of 0000:05:00.0, keep 3g.40gb@0",
+			"create 1c.3g.40gb/1c.3g.40gb/1c.3g.40gb@4 on 0000:05:00.0, keep 3g.40gb@0"}},
+		{"equal compute instances, elsewhere", []string{"1c.3g.40gb/2c.3g.40gb@0 3g.40gb@4"}, []string{"3g.40gb 2c.3g.40gb/1c.3g.40gb"}, nil},
+		{"the same with a placement", []string{"3g.40gb@0"}, []string{"3g.40gb@4 1g.10gb"}, []string{
+			"destroy 3g.40gb@0 of 0000:05:00.0", "create 1g.10gb@0, 3g.40gb@4 on 0000:05:00.0"}},
+		{"media engines", []string{"1g.10gb@0 1g.10gb+me@1"}, []string{"2g.20gb 1g.10gb+me"}, []string{
+			"destroy 1g.10gb@0 of 0000:05:00.0, keep 1g.10gb+me@1", "create 2g.20gb@2 on 0000:05:00.0, keep 1g.10gb+me@1"}},
 		{"back to its place", []string{"3g.40gb@0"}, []string{"3g.40gb@4"}, []string{
-			"take the MIG instances of 0000:05:00.0 away (now 3g.40gb)", "divide 0000:05:00.0 into 3g.40gb@4"}},
+			"destroy 3g.40gb@0 of 0000:05:00.0", "create 3g.40gb@4 on 0000:05:00.0"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			have := migs(t, tt.have...)
@@ -129,10 +143,10 @@ func TestPlan_InstancesNeedNoReset(t *testing.T) {
 		want  string
 		steps []string
 	}{
-		{"made", unreset(migs(t, "empty")), "7g.80gb", []string{"divide 0000:05:00.0 into 7g.80gb@0"}},
+		{"made", unreset(migs(t, "empty")), "7g.80gb", []string{"create 7g.80gb@0 on 0000:05:00.0"}},
 		{"others made", unreset(migs(t, "7g.80gb@0")), "3g.40gb", []string{
-			"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)", "divide 0000:05:00.0 into 3g.40gb@0"}},
-		{"destroyed", unreset(migs(t, "7g.80gb@0")), "empty", []string{"take the MIG instances of 0000:05:00.0 away (now 7g.80gb)"}},
+			"destroy 7g.80gb@0 of 0000:05:00.0", "create 3g.40gb@0 on 0000:05:00.0"}},
+		{"destroyed", unreset(migs(t, "7g.80gb@0")), "empty", []string{"destroy 7g.80gb@0 of 0000:05:00.0"}},
 		{"left, with a switch pending", unreset(pending(migs(t, "7g.80gb@0"))), "7g.80gb", nil},
 	} {
 		steps, err := Plan(wanted(t, tt.have, tt.want), tt.have)
@@ -164,7 +178,7 @@ func TestPlan_PendingSwitchOfSkippedGPU(t *testing.T) {
 	}
 	before := CurrentLayout(have)
 	have[2].MIG = &MIG{}
-	if steps, err := Plan(before, have); err != nil || !cmp.Equal(lines(steps), []string{"divide 0000:46:00.0 into 7g.80gb@0"}) {
+	if steps, err := Plan(before, have); err != nil || !cmp.Equal(lines(steps), []string{"create 7g.80gb@0 on 0000:46:00.0"}) {
 		t.Errorf("the way back: %v (%v)", lines(steps), err)
 	}
 }

@@ -17,6 +17,21 @@ import (
 //
 // The error names every profile that the GPU lacks, or is a [PackError].
 func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
+	return PackKeeping(offered, m, Existing{})
+}
+
+// Existing are the instances that a GPU has now, with their placements.
+type Existing struct {
+	Instances []Instance
+	Users     map[int][]string // see [GPU.InstanceUsers]
+}
+
+// PackKeeping is Pack for a GPU that has instances. An instance stays if the new geometry has
+// the same instance, with the same compute instances, at its placement. Of all placements
+// PackKeeping selects the one that interrupts the fewest users, of those the one that destroys
+// the fewest instances, and of those the one with the lowest slots. For the last, it compares
+// the placements of the instances in the order of their size, the largest first.
+func PackKeeping(offered []InstanceProfile, m MIG, now Existing) (MIG, error) {
 	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
 	for _, s := range offered {
 		p.offered[s.Name] = s
@@ -33,9 +48,12 @@ func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
 			p.fixed++
 		}
 	}
-	if !p.place(list, 0, 0) {
+	p.keep = newKeeper(list, now)
+	p.place(list, 0, 0)
+	if p.keep.best == nil {
 		return MIG{}, p.explain(offered, list)
 	}
+	list = p.keep.best
 	sorting.By(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
 	return MIG{Instances: list}, nil
 }
@@ -54,6 +72,7 @@ func compareFixed(a, b Instance) int {
 type packer struct {
 	offered map[string]InstanceProfile
 	fixed   int // number of instances, at the start of the list, with a placement
+	keep    *keeper
 }
 
 // validate returns an error for profiles that the GPU does not offer, or not that often.
@@ -156,15 +175,16 @@ func suggestion(offered []InstanceProfile, name string) string {
 	return best
 }
 
-// place finds placements for the instances from index i on. Of two equal neighbours the
-// second gets the later placement, since the reverse is the same geometry.
+// place finds placements for the instances from index i on, in ascending order, and offers
+// each result to the keeper. It returns true if the search can end. Of two equal neighbours
+// the second gets the later placement, since the reverse is the same geometry.
 func (p packer) place(list []Instance, i int, taken uint) bool {
 	if i == len(list) {
-		return true
+		return p.keep.offer(list)
 	}
 	one := &list[i]
 	s, after := p.offered[one.Profile], unplaced
-	if i > p.fixed && list[i-1].Profile == one.Profile {
+	if i > p.fixed && compareInstances(list[i-1], *one) == 0 {
 		after = list[i-1].Start
 	}
 	for _, start := range s.Starts {
@@ -208,11 +228,11 @@ func (p packer) explain(offered []InstanceProfile, list []Instance) error {
 	n := 0
 	var placed []Instance
 	for ; n < len(list); n++ {
-		try := slices.Clone(list[:n+1])
-		if !p.place(try, 0, 0) {
+		p.keep = newKeeper(nil, Existing{}) // accepts the first result
+		if !p.place(slices.Clone(list[:n+1]), 0, 0) {
 			break
 		}
-		placed = try
+		placed = p.keep.best
 	}
 	e := &PackError{Placed: placed, Next: list[n].Profile}
 	var taken uint

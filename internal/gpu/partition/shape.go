@@ -44,12 +44,13 @@ func (s Shape) AfterStep(step Step) Shape {
 	switch step.Kind {
 	case SwitchCompute:
 		s.Compute = Compute(step.To)
-	case DestroyInstances:
-		s.MIG = &MIG{}
+	case DestroyInstances, CreateInstances:
+		m := step.Geometry()
+		s.MIG = &m
 	case SetMIGMode:
-		s.MIG = &MIG{Off: !step.On()}
-	case CreateInstances:
-		s.MIG = step.MIG
+		if s.MIG == nil || s.MIG.Off == step.On() {
+			s.MIG = &MIG{Off: !step.On()}
+		}
 	}
 	return s
 }

@@ -14,9 +14,9 @@ const (
 	ReloadDriver  Kind = "reload"  // unload and load the driver, for all its GPUs
 	SwitchCompute Kind = "compute" // switch the compute mode of one GPU
 
-	DestroyInstances Kind = "mig-clear" // destroy all instances of one GPU
+	DestroyInstances Kind = "mig-clear" // destroy instances of one GPU
 	SetMIGMode       Kind = "mig-mode"  // turn MIG on or off for one GPU
-	CreateInstances  Kind = "mig-fill"  // create the instances of one GPU
+	CreateInstances  Kind = "mig-fill"  // create instances of one GPU
 )
 
 // kinds lists them in that order.
@@ -60,7 +60,8 @@ type Step struct {
 	From string    `json:"from,omitempty"`
 	To   string    `json:"to,omitempty"`
 
-	MIG   *MIG `json:"mig,omitempty"`   // instances to create, in this order
+	MIG   *MIG `json:"mig,omitempty"`   // instances to create or to destroy, in this order
+	Kept  *MIG `json:"kept,omitempty"`  // other instances of the GPU, which stay; nil: none
 	Reset bool `json:"reset,omitempty"` // switching MIG resets the GPU
 }
 
@@ -89,10 +90,6 @@ func (s Step) String() string {
 
 // DoneText returns the step in the past tense. back marks a step of a rollback.
 func (s Step) DoneText(back bool) string {
-	again := ""
-	if back {
-		again = " back"
-	}
 	switch s.Kind {
 	case RequestMemory:
 		gpus := "1 GPU"
@@ -103,7 +100,11 @@ func (s Step) DoneText(back bool) string {
 	case ReloadDriver:
 		return "reloaded the driver"
 	case DestroyInstances, SetMIGMode, CreateInstances:
-		return s.migDone(again)
+		return s.migDone(back)
+	}
+	again := ""
+	if back {
+		again = " back"
 	}
 	return fmt.Sprintf("switched %s%s from %s to %s", s.GPU, again, s.From, s.To)
 }
