@@ -34,6 +34,7 @@ struct gpu {
 	enum compute mode;
 	enum compute config;       /* selected in compute_partition_config/xcp_config */
 	bool resetting;
+	bool switching;            /* KFD is locked for a compute switch; devices is not held meanwhile */
 	struct xcp xcp[MAX_XCP];
 	struct kobject *config_dir;
 	struct kobject *hive_dir;
@@ -82,7 +83,7 @@ void partition_remove_dirs(struct gpu *gpu);
 int kfd_init(void);
 void kfd_exit(void);
 int kfd_rebuild(void);                /* devices is held */
-bool kfd_busy(struct gpu *gpu);       /* a KFD process is attached; devices is held */
+bool kfd_busy(struct gpu *gpu);       /* a KFD process is attached, or a switch goes on; devices is held */
 
 /* amdgpu_fb.c */
 int console_add(struct gpu *gpu);

@@ -4,7 +4,9 @@
  *
  * A process becomes a KFD process when it opens /dev/kfd. It is then attached to every
  * partition whose render node its device cgroup permits, and stays attached until the
- * end of its address space, whatever it closes. Teardown is asynchronous.
+ * end of its address space, whatever it closes. The files vram_GPUID of its directory show
+ * the partitions. Teardown is asynchronous. The open fails while a GPU that the process
+ * may use is locked for a switch.
  */
 #include <linux/cdev.h>
 #include <linux/device_cgroup.h>
@@ -42,6 +44,12 @@ struct node {
 static struct node *nodes[MAX_NODES];
 static unsigned int nr_nodes;
 
+/* vram_GPUID of a KFD process. */
+struct vram {
+	struct kobj_attribute attr;
+	char name[16];
+};
+
 /* A KFD process; protected by devices. */
 struct process {
 	struct mmu_notifier notifier;
@@ -51,6 +59,8 @@ struct process {
 	struct kobject *dir;
 	pid_t pid;
 	DECLARE_BITMAP(attached, 8); /* GPUs by FH_INDEX */
+	unsigned int nr_vram;
+	struct vram vram[8 * MAX_XCP];
 };
 
 static LIST_HEAD(processes);
@@ -62,9 +72,9 @@ static bool permitted(unsigned int minor)
 
 /* Topology */
 
-static unsigned int kfd_id(struct node *n)
+static unsigned int kfd_id(const struct xcp *xcp)
 {
-	return n->xcp ? (n->xcp->gpu->index * MAX_XCP + n->index + 1) * 1013 : 0;
+	return xcp ? (xcp->gpu->index * MAX_XCP + xcp->index + 1) * 1013 : 0;
 }
 
 static struct node *to_node(struct kobject *kobj)
@@ -81,7 +91,7 @@ static ssize_t gpu_id_show(struct kobject *kobj, struct kobj_attribute *attr, ch
 {
 	struct node *n = to_node(kobj);
 
-	return readable(n) ? sysfs_emit(buf, "%u\n", kfd_id(n)) : -EPERM;
+	return readable(n) ? sysfs_emit(buf, "%u\n", kfd_id(n->xcp)) : -EPERM;
 }
 static struct kobj_attribute gpu_id = __ATTR_RO(gpu_id);
 
@@ -216,9 +226,13 @@ static struct kobj_attribute system_properties = __ATTR_RO(system_properties);
 bool kfd_busy(struct gpu *gpu)
 {
 	struct process *p;
+	struct gpu *other;
 
 	list_for_each_entry(p, &processes, link)
 		if (check_all_gpus || test_bit(gpu->index, p->attached))
+			return true;
+	list_for_each_entry(other, &gpus, link)
+		if (other->switching && (check_all_gpus || other == gpu))
 			return true;
 	return false;
 }
@@ -266,15 +280,51 @@ static const struct mmu_notifier_ops notifier_ops = {
 	.free_notifier = free_process,
 };
 
-static void attach(struct process *p)
+static ssize_t vram_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "0\n");
+}
+
+static int add_vram(struct process *p, const struct xcp *xcp)
+{
+	struct vram *v = &p->vram[p->nr_vram++];
+
+	snprintf(v->name, sizeof(v->name), "vram_%u", kfd_id(xcp));
+	sysfs_attr_init(&v->attr.attr);
+	v->attr.attr.name = v->name;
+	v->attr.attr.mode = 0444;
+	v->attr.show = vram_show;
+	return sysfs_create_file(p->dir, &v->attr.attr);
+}
+
+/* attach attaches a process to the partitions that it may use. */
+static int attach(struct process *p)
+{
+	struct gpu *gpu;
+	unsigned int i;
+	int err = 0;
+
+	list_for_each_entry(gpu, &gpus, link)
+		for (i = 0; i < partitions(gpu, gpu->mode); i++)
+			if (permitted(render_minor(&gpu->xcp[i]))) {
+				__set_bit(gpu->index, p->attached);
+				if (p->dir)
+					err = add_vram(p, &gpu->xcp[i]) ?: err;
+			}
+	return err;
+}
+
+/* locked: a GPU that the process may use, or with the older check any GPU, is being switched. */
+static bool locked(void)
 {
 	struct gpu *gpu;
 	unsigned int i;
 
 	list_for_each_entry(gpu, &gpus, link)
-		for (i = 0; i < partitions(gpu, gpu->mode); i++)
-			if (permitted(render_minor(&gpu->xcp[i])))
-				__set_bit(gpu->index, p->attached);
+		for (i = 0; gpu->switching && i < partitions(gpu, gpu->mode); i++)
+			if (check_all_gpus || permitted(render_minor(&gpu->xcp[i])))
+				return true;
+	return false;
 }
 
 /* A process object has a reference to the module of its own, as in the driver. */
@@ -296,9 +346,10 @@ static int new_process(void)
 		return err;
 	}
 	__module_get(THIS_MODULE);
-	attach(p);
 	snprintf(dir, sizeof(dir), "%d", p->pid);
 	p->dir = kobject_create_and_add(dir, proc_dir);
+	if (attach(p) || !p->dir)
+		pr_warn("amdgpu: process %d is not in sysfs\n", p->pid);
 	list_add_tail(&p->link, &processes);
 	return 0;
 }
@@ -318,7 +369,9 @@ static int kfd_open(struct inode *inode, struct file *file)
 	int err = 0;
 
 	mutex_lock(&devices);
-	if (!find_process(current->mm))
+	if (locked())
+		err = -EINVAL; /* kfd_create_process */
+	else if (!find_process(current->mm))
 		err = new_process();
 	mutex_unlock(&devices);
 	return err;

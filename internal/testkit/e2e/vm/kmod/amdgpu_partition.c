@@ -74,7 +74,12 @@ static int set_compute(struct gpu *gpu, enum compute mode)
 	err = fw_fault(gpu, FH_FAIL_COMPUTE);
 	if (err && err != -EIO)
 		return err;
+	/* Other GPUs may be switched meanwhile. The caller's open attribute keeps this one. */
+	gpu->switching = true;
+	mutex_unlock(&devices);
 	msleep(fw_read16(gpu, FH_SWITCH_MS));
+	mutex_lock(&devices);
+	gpu->switching = false;
 	WRITE_ONCE(gpu->mode, mode);
 	gpu->config = mode;
 	/* EIO: KFD did not come up again after the switch was done. */
