@@ -30,8 +30,8 @@ func TestMakefile_EveryTargetHasRule(t *testing.T) {
 	for _, phony := range regexp.MustCompile(`(?m)^\.PHONY:(.*)$`).FindAllStringSubmatch(string(makefile), -1) {
 		named = append(named, strings.Fields(phony[1])...)
 	}
-	for _, told := range regexp.MustCompile("`make ([a-z-]+)`").FindAllStringSubmatch(string(readme), -1) {
-		named = append(named, told[1])
+	for _, match := range regexp.MustCompile("`make ([a-z-]+)`").FindAllStringSubmatch(string(readme), -1) {
+		named = append(named, match[1])
 	}
 	if len(named) < 30 {
 		t.Errorf("only %d targets found: %q", len(named), named)

@@ -77,11 +77,11 @@ func TestName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told strings.Builder
-	slog.New(slog.NewTextHandler(&told, nil)).Info("m", "n", n)
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "n", n)
 	for how, got := range map[string]string{
 		"q": fmt.Sprintf("%q", n), "v": fmt.Sprint(n), "+v": fmt.Sprintf("%+v", n), "#v": fmt.Sprintf("%#v", n),
-		"slice": fmt.Sprint([]Name{n}), "json": string(text), "slog": told.String(),
+		"slice": fmt.Sprint([]Name{n}), "json": string(text), "slog": log.String(),
 	} {
 		got = strings.ReplaceAll(got, `\\`, `\`) // a second language's own escape
 		if !strings.Contains(got, want) || strings.Contains(got, "\xff") {

@@ -46,11 +46,11 @@ func TestFollow_RetriesAFailedQuery(t *testing.T) {
 		changed <- struct{}{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		var told []string
-		if err := follow(ctx, changed, ask, func(a json.RawMessage) error { told = append(told, string(a)); return nil }); err != nil {
+		var sent []string
+		if err := follow(ctx, changed, ask, func(a json.RawMessage) error { sent = append(sent, string(a)); return nil }); err != nil {
 			t.Error(err)
 		}
-		if diff := cmp.Diff([]string{`{"gpus":1}`, `{"gpus":2}`}, told); diff != "" || asked != 3 {
+		if diff := cmp.Diff([]string{`{"gpus":1}`, `{"gpus":2}`}, sent); diff != "" || asked != 3 {
 			t.Errorf("got %d queries, want 3; accounts sent (-want +got):\n%s", asked, diff)
 		}
 	})

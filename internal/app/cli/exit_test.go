@@ -96,13 +96,13 @@ func TestExit_EveryStatusIsInAScript(t *testing.T) {
 
 func TestExit_WrongCommandLine(t *testing.T) {
 	for _, c := range root(&host.Host{}, &console.Console{}, nil).Commands() {
-		var told strings.Builder
-		con := &console.Console{Out: &told, Err: &told}
+		var output strings.Builder
+		con := &console.Console{Out: &output, Err: &output}
 		if status := Run(t.Context(), &host.Host{Root: t.TempDir()}, con, []string{c.Name(), "--no-such-option"}); status != exitcode.Usage {
 			t.Errorf("dcm %s --no-such-option: exit status %d, want %d", c.Name(), status, exitcode.Usage)
 		}
-		if want := "unknown flag: --no-such-option\ndcm: hint: see 'dcm " + c.Name(); !strings.Contains(told.String(), want) {
-			t.Errorf("dcm %s --no-such-option: %q, want %q", c.Name(), &told, want)
+		if want := "unknown flag: --no-such-option\ndcm: hint: see 'dcm " + c.Name(); !strings.Contains(output.String(), want) {
+			t.Errorf("dcm %s --no-such-option: %q, want %q", c.Name(), &output, want)
 		}
 	}
 }

@@ -23,10 +23,10 @@ func TestAwaitIdle_ReturnsAfterTheLastLease(t *testing.T) {
 			}
 			return out
 		}
-		var told []string
-		tell := func(l []gpu.Holder) { told = append(told, l[0].Unit) }
+		var reported []string
+		report := func(l []gpu.Holder) { reported = append(reported, l[0].Unit) }
 		done := make(chan error, 1)
-		go func() { done <- awaitIdle(t.Context(), list, ended, tell) }()
+		go func() { done <- awaitIdle(t.Context(), list, ended, report) }()
 		synctest.Wait()
 		ended <- struct{}{} // another unit's end
 		synctest.Wait()
@@ -35,8 +35,8 @@ func TestAwaitIdle_ReturnsAfterTheLastLease(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		units.Store("") // without a signal
-		if err := <-done; err != nil || time.Since(began) > endPollInterval || strings.Join(told, "") != "ab" {
-			t.Errorf("got %v after %s, with the reports %s", err, time.Since(began), told)
+		if err := <-done; err != nil || time.Since(began) > endPollInterval || strings.Join(reported, "") != "ab" {
+			t.Errorf("got %v after %s, with the reports %s", err, time.Since(began), reported)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestWithoutVendorCDI(t *testing.T) {
 	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Companions: []string{"/dev/nvidiactl"}}}}
 	for name, c := range map[string]struct {
 		files map[string]string // where links lead, "" for a file
-		told  int
+		parts int
 	}{
 		"it is not there":    {nil, 2},
 		"it is installed":    {map[string]string{"usr/lib/" + refresh: ""}, 1},
@@ -84,7 +84,7 @@ func TestWithoutVendorCDI(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := (Publisher{Host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.told {
+			if got := (Publisher{Host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.parts {
 				t.Errorf("partitions for container engines: got %+v", got)
 			}
 		})

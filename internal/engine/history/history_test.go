@@ -35,7 +35,7 @@ func add2(t *testing.T, path string, runs ...runstate.Run) {
 	}
 }
 
-func told(t *testing.T, path string, underWay bool) string {
+func runs(t *testing.T, path string, underWay bool) string {
 	t.Helper()
 	all, err := Read(path, underWay)
 	if err != nil {
@@ -50,14 +50,14 @@ func told(t *testing.T, path string, underWay bool) string {
 
 func TestARunIsOneEntry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
-	if got := told(t, path, false); got != "" {
+	if got := runs(t, path, false); got != "" {
 		t.Errorf("without a file: %s", got)
 	}
 	add2(t, path, run(1, runstate.Running), run(1, runstate.Applied), run(2, runstate.Running), run(3, runstate.Running))
-	if got := told(t, path, true); got != "1 applied, 2 killed, 3 running" {
+	if got := runs(t, path, true); got != "1 applied, 2 killed, 3 running" {
 		t.Errorf("during a run: %s", got)
 	}
-	if got := told(t, path, false); got != "1 applied, 2 killed, 3 killed" {
+	if got := runs(t, path, false); got != "1 applied, 2 killed, 3 killed" {
 		t.Errorf("at rest: %s", got)
 	}
 	all, err := Read(path, false)
@@ -89,7 +89,7 @@ func TestWhatWasCutOffHidesNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		add2(t, path, run(3, runstate.Applied))
-		if got := told(t, path, false); got != "1 applied, 3 applied" {
+		if got := runs(t, path, false); got != "1 applied, 3 applied" {
 			t.Errorf("after %q: %s", rest, got)
 		}
 	}

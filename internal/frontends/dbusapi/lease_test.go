@@ -63,10 +63,10 @@ func TestAcquire_CallerDisconnects(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan QueuePosition, 1)
+	positions := make(chan QueuePosition, 1)
 	answered := make(chan error, 1)
 	go func() {
-		_, err := c.Acquire(ctx, Request{Wait: true, Queued: func(p QueuePosition) { told <- p }})
+		_, err := c.Acquire(ctx, Request{Wait: true, Queued: func(p QueuePosition) { positions <- p }})
 		answered <- err
 	}()
 	select {
@@ -75,7 +75,7 @@ func TestAcquire_CallerDisconnects(t *testing.T) {
 		t.Fatal("the request did not enter the queue")
 	}
 	select {
-	case p := <-told:
+	case p := <-positions:
 		if want := (QueuePosition{2, 3, "0 are free"}); p != want {
 			t.Errorf("position: got %+v, want %+v", p, want)
 		}

@@ -25,14 +25,14 @@ func TestSingleflight_Flood(t *testing.T) {
 		})
 		var all sync.WaitGroup
 		var mu sync.Mutex
-		told := make(map[string]int)
+		answers := make(map[string]int)
 		ask := func(n int, uid uint32) {
 			for range n {
 				all.Go(func() {
 					text, err := l.do(t.Context(), t.Context(), uid)
 					mu.Lock()
 					defer mu.Unlock()
-					if told[text]++; err != nil {
+					if answers[text]++; err != nil {
 						t.Error(err)
 					}
 				})
@@ -51,8 +51,8 @@ func TestSingleflight_Flood(t *testing.T) {
 		}
 		close(end)
 		all.Wait()
-		if began != 3 || told["1"] != 1 || told["2"] != 1 || told["3"] != 400 {
-			t.Errorf("queries: got %d, with the answers by call %v", began, told)
+		if began != 3 || answers["1"] != 1 || answers["2"] != 1 || answers["3"] != 400 {
+			t.Errorf("queries: got %d, with the answers by call %v", began, answers)
 		}
 	})
 }

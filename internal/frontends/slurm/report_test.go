@@ -44,7 +44,7 @@ type slurmctld struct {
 	late           int // number of queries until the node has slurmd's reason
 	invalid        int // number of queries after the report until slurmd has registered again
 	broken         error
-	told           []string
+	updates        []string
 }
 
 func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
@@ -52,7 +52,7 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 		return "", s.broken
 	}
 	if args[0] != "--oneliner" {
-		s.told = append(s.told, strings.Join(args, " "))
+		s.updates = append(s.updates, strings.Join(args, " "))
 		return "", nil
 	}
 	reason := ""
@@ -60,7 +60,7 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 		reason = " Reason=" + s.reason + " [root@now]"
 	}
 	state := "IDLE+DRAIN"
-	if len(s.told) > 0 {
+	if len(s.updates) > 0 {
 		if s.invalid--; s.invalid >= 0 {
 			state = "DOWN+DRAIN+INVALID_REG"
 		}
@@ -91,11 +91,11 @@ func TestReport(t *testing.T) {
 			ctld := test.ctld
 			c := Controller{NodeName: "gpu1", Run: ctld.run}
 			err := c.Report(t.Context(), Report{Features: ours, Active: test.active, Failed: test.failed, Log: func(string) {},
-				Reload: func(context.Context) error { ctld.told = append(ctld.told, "reload"); return nil }})
+				Reload: func(context.Context) error { ctld.updates = append(ctld.updates, "reload"); return nil }})
 			if ctld.invalid > 0 {
 				t.Error("Report returned before the node can be resumed")
 			}
-			if d := cmp.Diff(test.want, ctld.told); d != "" || err != nil {
+			if d := cmp.Diff(test.want, ctld.updates); d != "" || err != nil {
 				t.Errorf("%v (-want +got)\n%s", err, d)
 			}
 		})

@@ -61,7 +61,7 @@ type pty struct {
 	ended chan error
 
 	mu      sync.Mutex
-	told    bytes.Buffer
+	output  bytes.Buffer
 	changed chan struct{}
 }
 
@@ -108,7 +108,7 @@ func (p *pty) listen() {
 	for {
 		n, err := p.front.Read(buf)
 		p.mu.Lock()
-		p.told.Write(buf[:n])
+		p.output.Write(buf[:n])
 		p.mu.Unlock()
 		select {
 		case p.changed <- struct{}{}:
@@ -140,14 +140,14 @@ func (p *pty) mode() unix.Termios {
 func (p *pty) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.told.String()
+	return p.output.String()
 }
 
 // forget discards the output so far.
 func (p *pty) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told.Reset()
+	p.output.Reset()
 }
 
 // sees waits until the output contains this text.

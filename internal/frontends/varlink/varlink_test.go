@@ -195,8 +195,8 @@ func TestClient(t *testing.T) {
 	if diff := cmp.Diff([]string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`}, all); diff != "" {
 		t.Errorf("replies (-want +got):\n%s", diff)
 	}
-	var told *varlinktest.Error
-	if err := c.Call(ctx, "a.b.Nay", nil, nil); !errors.As(err, &told) || told.Name != "org.varlink.service.MethodNotFound" {
+	var remote *varlinktest.Error
+	if err := c.Call(ctx, "a.b.Nay", nil, nil); !errors.As(err, &remote) || remote.Name != "org.varlink.service.MethodNotFound" {
 		t.Errorf("%v", err)
 	}
 	// The server serves no second connection until the first one is closed.

@@ -177,11 +177,11 @@ func TestHolders_EscapedName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var found []string
 	for _, h := range got {
-		told = append(told, h.Command+" "+h.Unit)
+		found = append(found, h.Command+" "+h.Unit)
 	}
-	if diff := cmp.Diff([]string{`\xff\x1b[31m x.service`, `fifteen-bytes-\xff\u202e\n `}, told); diff != "" {
+	if diff := cmp.Diff([]string{`\xff\x1b[31m x.service`, `fifteen-bytes-\xff\u202e\n `}, found); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }

@@ -212,10 +212,10 @@ func TestWait_Events(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	f.function("0000:0c:00.0", "120000", "1002:74a1", "", "")
-	told, listening := make(chan struct{}, 1), make(chan struct{})
+	ready, listening := make(chan struct{}, 1), make(chan struct{})
 	n := f.open().with(gpu.PollInterval(time.Hour), gpu.Events(func(context.Context, func(string, string) bool) <-chan struct{} {
 		close(listening)
-		return told
+		return ready
 	}))
 	done := make(chan error)
 	go func() {
@@ -226,7 +226,7 @@ func TestWait_Events(t *testing.T) {
 	f.modes("0000:0c:00.0", "SPX", "SPX, DPX, QPX, CPX", "NPS1", "NPS1, NPS4")
 	f.write(pciFile("0000:0c:00.0", "drm/card1/dev"), "226:1\n")
 	f.link(pciFile("0000:0c:00.0", "driver"), "../../../../bus/pci/drivers/amdgpu")
-	told <- struct{}{}
+	ready <- struct{}{}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

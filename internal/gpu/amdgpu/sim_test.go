@@ -46,10 +46,10 @@ func (s story) tell(step partition.Step, started bool, err error) {
 
 func TestSwitch_Concurrent(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 200 * time.Millisecond})
-	told := make(story)
+	reports := make(story)
 	under, most := 0, 0
 	err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), func(step partition.Step, started bool, err error) {
-		told.tell(step, started, err)
+		reports.tell(step, started, err)
 		if under--; started {
 			under += 2
 		}
@@ -59,8 +59,8 @@ func TestSwitch_Concurrent(t *testing.T) {
 		t.Errorf("%d concurrent switches, want 8; error %v", most, err)
 	}
 	for a, mode := range b.modes(t) {
-		if mode != "CPX/NPS1" || told[a] != "start done" {
-			t.Errorf("%s has %s, reported as %q", a, mode, told[a])
+		if mode != "CPX/NPS1" || reports[a] != "start done" {
+			t.Errorf("%s has %s, reported as %q", a, mode, reports[a])
 		}
 	}
 }
@@ -70,13 +70,13 @@ func TestSwitch_Concurrent(t *testing.T) {
 func TestSwitch_RetriesInTurn(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 100 * time.Millisecond, NodeLock: true})
 	b.node.modes.busy.timeout = 10 * time.Millisecond
-	told := make(story)
-	if err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), told.tell); err != nil {
+	reports := make(story)
+	if err := b.node.modes.switchAll(patient(t), b.switches(t, "CPX"), reports.tell); err != nil {
 		t.Fatal(err)
 	}
 	for _, g := range b.sim.State().GPUs {
-		if g.Compute != "CPX" || g.Switches != 1 || told[g.Address] != "start done" {
-			t.Errorf("%s has %s after %d switches, reported as %q", g.Address, g.Compute, g.Switches, told[g.Address])
+		if g.Compute != "CPX" || g.Switches != 1 || reports[g.Address] != "start done" {
+			t.Errorf("%s has %s after %d switches, reported as %q", g.Address, g.Compute, g.Switches, reports[g.Address])
 		}
 	}
 }
@@ -89,8 +89,8 @@ func TestSwitch_ReportsEachFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told := make(story)
-	err := b.node.modes.switchAll(patient(t), steps, told.tell)
+	reports := make(story)
+	err := b.node.modes.switchAll(patient(t), steps, reports.tell)
 	want := make(story)
 	for i, s := range steps {
 		want[s.GPU] = "start done"
@@ -98,7 +98,7 @@ func TestSwitch_ReportsEachFailure(t *testing.T) {
 			want[s.GPU] = "start failed" // the reset, at 4, was over at the second try
 		}
 	}
-	if d := cmp.Diff(want, told); d != "" {
+	if d := cmp.Diff(want, reports); d != "" {
 		t.Errorf("reported (-want +got):\n%s", d)
 	}
 	text := fmt.Sprint(err)

@@ -286,16 +286,18 @@ func TestMoved_ReportsThePosition(t *testing.T) {
 		c := newClient(t)
 		held := c.given(c.waits(process(1000, 10), 8))
 		first := c.waits(process(1000, 11), 8)
-		var told []string
+		var positions []string
 		r := ask(8)
 		r.Wait = true
-		r.Moved = func(q Queued, of int) { told = append(told, fmt.Sprintf("%d of %d: %s", q.Position, of, q.Reason)) }
+		r.Moved = func(q Queued, of int) {
+			positions = append(positions, fmt.Sprintf("%d of %d: %s", q.Position, of, q.Reason))
+		}
 		c.request(t.Context(), process(1000, 12), r)
 		c.host.Stop(t.Context(), held.Unit)
 		c.given(first)
 		synctest.Wait()
 		want := "2 of 2: 8 partitions asked for, but 0 of 8 are free\n1 of 1: 8 partitions asked for, but 0 of 8 are free"
-		if got := strings.Join(told, "\n"); got != want {
+		if got := strings.Join(positions, "\n"); got != want {
 			t.Errorf("positions: got\n%s\nwant\n%s", got, want)
 		}
 	})

@@ -1,5 +1,5 @@
-// Package atomicfile replaces files. A reader finds the old file or the new one, also after
-// a crash or a loss of power, and never a part of either.
+// Package atomicfile replaces files atomically: a reader finds the complete old file or the complete
+// new one, even after a crash or a loss of power.
 package atomicfile
 
 import (
@@ -14,9 +14,9 @@ import (
 // Options describe the new file.
 type Options struct {
 	Mode    fs.FileMode          // its permissions; the umask does not apply
-	SyncDir bool                 // the replacement survives a loss of power once Write has returned
+	SyncDir bool                 // after Write has returned, the new file survives a loss of power
 	Prepare func(*os.File) error // sets owner and attributes before the file is synced
-	Check   func() error         // an error keeps the old file; called last
+	Check   func() error         // called last; if it returns an error, the old file stays
 }
 
 // Write replaces path with a file that contains text. The directory must exist.
@@ -63,12 +63,12 @@ func Write(path string, text []byte, o Options) (err error) {
 	return nil
 }
 
-// prefix is how the names of temporary files for path begin. They are hidden: directories
-// of drop-ins, CDI specifications and metrics are read while a file is written.
+// prefix returns the beginning of the names of temporary files for path. The leading dot hides them
+// from programs that read the directory meanwhile, such as systemd and container engines.
 func prefix(path string) string { return "." + filepath.Base(path) + ".dcm-" }
 
-// Sweep removes the temporary files of writers of path that were killed. Only the single
-// writer may call it.
+// Sweep removes temporary files for path that killed writers left. It must not be called while
+// another process writes the file.
 func Sweep(path string) error {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,5 @@
-// Package caller identifies the process that makes a request: by a pidfd, which is never reused
-// for another process, and by the user who is responsible for it. It does not know how the request
-// arrived.
+// Package caller identifies the process that makes a request: by a pidfd, which always refers to the
+// same process, and by the user who owns it. It does not know how the request arrived.
 package caller
 
 import (
@@ -15,24 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unidentified is the owner of a caller that has ended before its owner was determined. No user has
-// this number (chown(2)).
+// Unidentified is the owner of a process that ended before its owner was determined. No user has this
+// ID (chown(2)).
 const Unidentified = ^uint32(0)
 
-// Process is an open process. Its zero value is no process.
+// Process is a process with a pidfd. The zero value is no process.
 type Process struct {
 	PID   int
 	UID   uint32 // as the bus or the socket reports it, in dcm's own user namespace
-	Owner uint32 // the user who is responsible; see owner
+	Owner uint32 // the user outside of the process's user namespace; see the function owner
 
 	proc  string // "/proc"
 	pidfd *os.File
 }
 
-// ErrEnded says that the process has ended. Its number may be reused.
+// ErrEnded is returned if the process has ended. Another process may have its PID now.
 var ErrEnded = errors.New("has ended")
 
-// Open identifies the process that has the number now.
+// Open opens the process that has the PID now.
 func Open(proc string, pid int, uid uint32) (*Process, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -41,12 +40,12 @@ func Open(proc string, pid int, uid uint32) (*Process, error) {
 	return FromFD(proc, os.NewFile(uintptr(fd), "pidfd"), pid, uid)
 }
 
-// FromFD identifies the process of a pidfd, which it takes over.
+// FromFD returns the process of a pidfd. The Process closes the pidfd.
 func FromFD(proc string, pidfd *os.File, pid int, uid uint32) (*Process, error) {
 	p := &Process{PID: pid, UID: uid, proc: proc, pidfd: pidfd}
 	var err error
 	if p.Owner, err = owner(filepath.Join(proc, strconv.Itoa(pid), "ns/user"), filepath.Join(proc, "self/ns/user"), uid); err == nil {
-		err = p.alive() // otherwise the number may be reused, and the owner is of another process
+		err = p.alive() // if it has ended, the owner may have been read from another process with this PID
 	}
 	if err != nil {
 		p.Close()
@@ -73,8 +72,8 @@ func (p *Process) Close() error {
 // FD returns the pidfd. The caller must not close it.
 func (p *Process) FD() *os.File { return p.pidfd }
 
-// Check returns an error unless the process is alive and all its user IDs are UID. After it executes
-// a set-user-ID program, it is the same process with the rights of another user.
+// Check returns an error if the process has ended, or if one of its user IDs is not UID: after the
+// execution of a set-user-ID program, the same process has the rights of another user.
 func (p *Process) Check() error {
 	ids, err := uids(p.proc, p.PID)
 	if err == nil {
@@ -92,8 +91,8 @@ func (p *Process) Check() error {
 // Alive reports whether the process has not ended.
 func (p *Process) Alive() bool { return p.alive() == nil }
 
-// alive polls the pidfd, which is readable after the process has ended, also as a zombie
-// (pidfd_open(2)).
+// alive returns [ErrEnded] if the process has ended. The pidfd is then readable, even if the process
+// is still a zombie (pidfd_open(2)).
 func (p *Process) alive() error {
 	raw, err := p.pidfd.SyscallConn()
 	if err != nil {
@@ -161,10 +160,10 @@ func status(proc string, pid int, keys ...string) ([][]uint32, error) {
 	return out, nil
 }
 
-// owner returns the user who is responsible for a process of uid in a user namespace. A user who
-// created a namespace below dcm's own has all its subordinate IDs (subuid(5)) there, so the owner
-// is the creator of the namespace, of nested ones the outermost. In a namespace that root created,
-// the owner is uid.
+// owner returns the user to whom limits and leases of a process are accounted. In a user namespace a
+// user can run processes with all of its subordinate IDs (subuid(5)). So the owner is the user who
+// created the namespace or, of nested namespaces, the outermost one below dcm's. If root created it,
+// or there is none, the owner is uid.
 func owner(theirs, own string, uid uint32) (uint32, error) {
 	if uid == 0 {
 		return 0, nil
@@ -214,7 +213,7 @@ func owner(theirs, own string, uid uint32) (uint32, error) {
 	return id, nil
 }
 
-// parentOf returns the user namespace above one, see ioctl_nsfs(2).
+// parentOf returns the parent of a user namespace, see ioctl_nsfs(2).
 func parentOf(ns *os.File) (*os.File, error) {
 	fd, err := unix.IoctlRetInt(int(ns.Fd()), unix.NS_GET_PARENT)
 	if err != nil {

@@ -1,7 +1,8 @@
-// Package cdi writes the specification of the Container Device Interface with which podman,
-// docker, containerd and CRI-O find the device nodes of a partition by its name.
+// Package cdi writes a specification for the Container Device Interface. With it, podman, docker,
+// containerd and CRI-O find the device nodes of a partition by its name.
 //
-// It does not know how partitions are found or who may use them: a name grants no permission.
+// It does not know how partitions are found or which users may use them: the specification grants no
+// permission.
 package cdi
 
 import (
@@ -26,8 +27,8 @@ const (
 	File      = "dcm.json"
 )
 
-// version is the oldest version that allows a name to begin with a digit, and the newest that
-// podman 4.3 reads. An engine ignores a file with a version that it does not know.
+// version is the version of the format: the oldest one in which a name may begin with a digit, and the
+// newest one that podman 4.3 reads. An engine ignores a file of an unknown version.
 const version = "0.5.0"
 
 // Device is a name and its device nodes.
@@ -51,8 +52,8 @@ type edits struct {
 	Nodes []node `json:"deviceNodes"`
 }
 
-// node is a device node, with the same path in the container. It has no numbers: the engine
-// reads them on the host when the container starts.
+// node is a device node, which has the same path in the container. The engine reads its device numbers
+// on the host when the container starts.
 type node struct {
 	Path        string `json:"path"`
 	Permissions string `json:"permissions"`
@@ -76,7 +77,8 @@ func Render(devices []Device) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// valid has the rules of ValidateDeviceName in the reference implementation.
+// valid reports whether a name of a device is valid, by the rules of ValidateDeviceName in the
+// reference implementation.
 func valid(name string) bool {
 	end := len(name) - 1
 	for i := range len(name) {

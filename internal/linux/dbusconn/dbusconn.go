@@ -2,12 +2,12 @@
 // handshake, limits the size of messages and passes file descriptors. It does not interpret
 // messages.
 //
-// The library makes the handshake in four round trips and reads each message in three system
-// calls. There is only one possible authentication: EXTERNAL, by the credentials of the socket
-// (D-Bus specification, "Authentication Protocol"). So the package writes the whole handshake
-// in one call, as sd-bus does, answers the library itself, and checks the peer's replies when
-// they arrive. For the library the connection is a stream of bytes; [Conn.Exchange] passes file
-// descriptors in both directions.
+// The library (godbus) makes the handshake in four round trips and reads each message with three
+// system calls. This package writes the whole handshake with one call, as sd-bus does. That is possible
+// because there is only one authentication: EXTERNAL, by the credentials of the socket (D-Bus
+// specification, "Authentication Protocol"). The package sends the expected replies to the library
+// and checks the peer's real replies when they arrive. For the library the connection is a stream of
+// bytes. [Conn.Exchange] passes file descriptors in both directions.
 package dbusconn
 
 import (
@@ -31,7 +31,7 @@ type Conn struct {
 	line *line
 }
 
-// Dial connects to a peer that is not a bus, and returns when the peer has authenticated it.
+// Dial connects to a peer that is not a bus. It returns after the peer has accepted the handshake.
 func Dial(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
 	return open(ctx, address, func(l *line) error { return <-l.greeted }, options)
 }
@@ -76,8 +76,8 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 	return &Conn{conn, l}, nil
 }
 
-// socketAt connects to the first of the addresses that is a Unix socket. It does not wait: if
-// the peer's backlog is full, that is an error.
+// socketAt connects to the first of the addresses that is a Unix socket. If the peer's backlog is
+// full, it returns an error immediately.
 func socketAt(addresses string) (*net.UnixConn, error) {
 	for address := range strings.SplitSeq(addresses, ";") {
 		keys, ok := strings.CutPrefix(address, "unix:")
@@ -101,24 +101,23 @@ func socketAt(addresses string) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%q: not the D-Bus address of a Unix socket", addresses)
 }
 
-// line is the connection that the library reads and writes. It makes the handshake without
-// waiting for the peer.
+// line is the connection that the library reads and writes. It implements the short handshake.
 type line struct {
 	net.Conn
 	in      *bufio.Reader
 	files   *files
-	answers []byte // to the library's handshake, not yet read
+	answers []byte // replies to the library's handshake that it has not read yet
 	begun   bool   // the handshake is written; only messages follow
-	let     bool   // the peer has accepted the handshake; used by the reader
-	left    int    // bytes of the present message that are not read; used by the reader
+	let     bool   // the peer has accepted the handshake; used by the reader only
+	left    int    // unread bytes of the present message; used by the reader only
 
 	greeted chan error // of capacity 1: the result of the handshake
 	mu      sync.Mutex
 	refused error
 }
 
-// handshake is written to the peer before the first message. The other constants are the
-// library's requests and the replies that it expects.
+// handshake is the text that is written to the peer before the first message. The other constants are
+// the library's requests and the replies that it expects.
 const (
 	handshake = "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
 
@@ -127,7 +126,7 @@ const (
 	start                 = "BEGIN\r\n"
 )
 
-// Write accepts the library's requests of the handshake, and then messages.
+// Write answers the library's requests of the handshake. Later it writes messages to the peer.
 func (l *line) Write(p []byte) (int, error) {
 	if l.begun {
 		return l.files.write(p)
@@ -149,7 +148,7 @@ func (l *line) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read returns the replies of the handshake, and then messages.
+// Read returns the replies to the library's handshake. Later it returns messages of the peer.
 func (l *line) Read(p []byte) (int, error) {
 	if len(l.answers) > 0 {
 		n := copy(p, l.answers)
@@ -179,7 +178,7 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// welcome reads the peer's replies to the handshake. The last one says whether it passes file
+// welcome reads the peer's replies to the handshake. The last one tells whether the peer accepts file
 // descriptors.
 func (l *line) welcome() error {
 	for in := false; ; {
@@ -201,8 +200,8 @@ func (l *line) welcome() error {
 	}
 }
 
-// why returns the error of the handshake if there was one. The library's error says only that the
-// connection is closed.
+// why returns the error of the handshake, or err if the handshake succeeded. The library's error says
+// only that the connection is closed.
 func (l *line) why(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

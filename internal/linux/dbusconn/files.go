@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoFiles says that the peer does not accept file descriptors.
+// ErrNoFiles is returned if the peer does not accept file descriptors.
 var ErrNoFiles = errors.New("D-Bus: the peer does not accept file descriptors")
 
-// Exchange makes a call with file descriptors. In the message they are [dbus.UnixFDIndex] values.
-// It returns the descriptors of the reply, which the caller closes. Descriptors that arrive with
-// other messages are closed.
+// Exchange makes a call with file descriptors, to which [dbus.UnixFDIndex] values in the message
+// refer. It returns the descriptors of the reply, which the caller must close. Descriptors that
+// arrive with other messages are closed.
 func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File) (*dbus.Call, []*os.File) {
 	if c.line == nil {
 		return <-c.SendWithContext(ctx, msg, make(chan *dbus.Call, 1)).Done, nil
@@ -41,13 +41,13 @@ func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File
 	return call, f.take(msg.Serial())
 }
 
-// Plain is a connection that passes no descriptors.
+// Plain returns a connection that passes no descriptors.
 func Plain(c *dbus.Conn) *Conn { return &Conn{Conn: c} }
 
 // files passes descriptors in addition to the bytes of a socket. The kernel delivers descriptors
-// with the first of the bytes that they were sent with, and the same recvmsg(2) returns no bytes
-// of a later message (unix(7), SCM_RIGHTS). So they belong to the message in which these bytes
-// end.
+// together with the first of the bytes that they were sent with. The same recvmsg(2) returns no bytes
+// that were sent later (unix(7), SCM_RIGHTS). So the descriptors of one read belong to the last
+// message of that read.
 type files struct {
 	socket *net.UnixConn
 	agreed atomic.Bool
@@ -60,16 +60,16 @@ type files struct {
 	oob    []byte
 
 	sending sync.Mutex
-	next    []*os.File // of the message that is being sent
+	next    []*os.File // descriptors of the message that is being sent
 
 	mu       sync.Mutex
 	expected int                   // active calls that accept descriptors
-	taken    map[uint32][]*os.File // by the serial of the call
+	taken    map[uint32][]*os.File // received descriptors, by the serial of the call
 }
 
-// exchanges limits the concurrent calls whose replies may have descriptors. A bus queues at most
-// max_outgoing_unix_fds for one connection (dbus-daemon(1), 64 by default), and drops replies
-// beyond that.
+// exchanges limits the concurrent calls whose replies may have descriptors. For one connection a bus
+// queues at most max_outgoing_unix_fds descriptors (dbus-daemon(1), 64 by default) and drops further
+// replies.
 const exchanges = 16
 
 // batch contains the descriptors of one read.
@@ -115,8 +115,8 @@ func received(oob []byte) []*os.File {
 	return out
 }
 
-// assign gives the descriptors of the next message, which has that size, to the call that the
-// message replies to.
+// assign assigns the descriptors of the next message to the call that the message replies to. size is
+// the size of the message.
 func (f *files) assign(in *bufio.Reader, size int) {
 	for len(f.came) > 0 && f.came[0].end <= f.handed+int64(size) {
 		list := f.came[0].list
@@ -139,8 +139,8 @@ func (f *files) keep(in *bufio.Reader, list []*os.File) {
 	f.taken[serial] = append(f.taken[serial], list...)
 }
 
-// answered returns the serial of the call that the next message replies to. Headers of replies are
-// short: a header that does not fit into the buffer is of another message.
+// answered returns the serial of the call that the next message replies to. If the header does not fit
+// into the buffer, the message is not a reply, since replies have short headers.
 func answered(in *bufio.Reader) (serial uint32, ok bool) {
 	head, err := in.Peek(fixed)
 	if err != nil || head[kind] != answer {
@@ -162,8 +162,8 @@ func closeAll(list []*os.File) {
 	}
 }
 
-// expect counts the calls that accept descriptors. Descriptors for canceled calls are closed with
-// the last of them.
+// expect adds n to the number of active calls that accept descriptors. When it is 0, the descriptors
+// of canceled calls are closed.
 func (f *files) expect(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -223,6 +223,6 @@ func (f *files) write(p []byte) (int, error) {
 	if err != nil || sent == len(p) {
 		return sent, err
 	}
-	rest, err := f.socket.Write(p[sent:]) // the socket buffer may accept only a part
+	rest, err := f.socket.Write(p[sent:]) // the socket may have accepted only a part
 	return sent + rest, err
 }

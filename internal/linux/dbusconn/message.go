@@ -5,14 +5,14 @@ import (
 	"encoding/binary"
 )
 
-// largest is the maximum size of a call or a signal, in bytes. Every user can send messages of up
-// to 32 MiB by a bus, and the library needs many times that to decode one: the process would be
-// killed for memory. The longest command line of Linux, 2 MiB, fits. Replies to dcm's own calls
-// have no limit.
+// largest is the maximum size of a received call or signal, in bytes. Any user can send messages of up
+// to 32 MiB through a bus, and the library needs several times the size to decode one: the kernel would
+// kill the process for its memory use. A call with the longest possible command line (2 MiB) fits.
+// Replies to dcm's own calls have no limit.
 const largest = 4 << 20
 
-// begin returns the length of the next message that is not too large. It drops messages that are,
-// and their callers get no reply.
+// begin returns the length of the next message. It drops messages that are too large, without a reply
+// to their senders.
 func (l *line) begin() (int, error) {
 	for {
 		n, drop, err := measure(l.in)

@@ -19,8 +19,8 @@ type Device struct {
 
 func (d Device) String() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
 
-// UnsupportedError says that the kernel does not support the guard, or does not permit it to the
-// caller. Then reservations are confined, but not exclusive.
+// UnsupportedError is returned if the kernel does not support the guard, or does not permit this
+// process to load it. Exclusive reservations are only confined then.
 type UnsupportedError struct{ Err error }
 
 func (e *UnsupportedError) Error() string {
@@ -28,27 +28,27 @@ func (e *UnsupportedError) Error() string {
 }
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// Guard says where the guard is. The zero value is not usable.
+// Guard contains the paths of the guard. The zero value is not usable.
 type Guard struct {
 	Cgroups string // the root of the cgroup tree: a mounted cgroup2
-	Pins    string // a directory of its own in a bpf file system: "/sys/fs/bpf/dcm"
+	Pins    string // the guard's directory in a bpf file system: "/sys/fs/bpf/dcm"
 }
 
 func (g Guard) table() string { return filepath.Join(g.Pins, "access") }
 func (g Guard) link() string  { return filepath.Join(g.Pins, "program") }
 
-// Access says below which cgroups guarded devices can be opened. A cgroup is identified by its
-// number, see [Guard.Identify].
+// Access is the content of the table: which cgroups may open which devices. A cgroup is given by its
+// ID, see [Guard.Identify], and includes the cgroups below it.
 type Access struct {
-	Devices map[Device][]uint64 // without cgroups: only below those of All
-	All     []uint64            // below these, every device
+	Devices map[Device][]uint64 // the cgroups that may open a guarded device, in addition to those in All
+	All     []uint64            // the cgroups that may open every device
 }
 
-// Set changes the table to a, and loads the program if necessary. A device that was guarded and
-// remains so is guarded throughout: new entries are added before old ones are deleted. If Set is
-// interrupted, the next Set deletes the remaining old entries.
+// Set changes the table to a, and loads the program if necessary. It adds new entries before it
+// deletes old ones, so a device that stays guarded is guarded all the time. If Set is interrupted, the
+// next Set deletes the remaining old entries.
 //
-// A cgroup that was removed and created again has another number, so Set is necessary then.
+// A cgroup that was removed and created again has another ID, so Set must be called again then.
 func (g Guard) Set(a Access) error {
 	table, err := g.open()
 	if errors.Is(err, unix.EPERM) { // in a container, by kernel lockdown, or by a seccomp filter
@@ -67,8 +67,8 @@ func (g Guard) Set(a Access) error {
 	return nil
 }
 
-// permission is a key of the table. Without a device it applies to all devices. With cgroup 0,
-// which is no cgroup's number, it marks the device as guarded.
+// permission is a key of the table. If device is zero, it applies to all devices. If cgroup is 0,
+// which no cgroup has as its ID, it marks the device as guarded.
 type permission struct {
 	device Device
 	cgroup uint64
@@ -112,7 +112,7 @@ func fill(table int, a Access) error {
 			old = append(old, p)
 		}
 	}
-	// Delete the mark of a device before its cgroups: a device is never guarded without them.
+	// Delete the mark of a device before its cgroups, so that a guarded device always has its cgroups.
 	slices.SortFunc(old, func(a, b permission) int { return cmp.Compare(a.cgroup, b.cgroup) })
 	for _, p := range old {
 		if err := remove(table, p); err != nil {
@@ -164,7 +164,7 @@ func (g Guard) Loaded() bool {
 	return err == nil
 }
 
-// Off unloads the guard. It is no error if none is loaded.
+// Off unloads the guard. It returns no error if the guard is not loaded.
 func (g Guard) Off() error {
 	errs := []error{unload(g.link())}
 	for _, path := range []string{g.table(), g.Pins} {
@@ -193,12 +193,12 @@ func unpin(path string) error {
 	return nil
 }
 
-// Identify returns the number of a cgroup in the table.
+// Identify returns the ID of a cgroup.
 func (g Guard) Identify(cgroup string) (uint64, error) {
 	return identify(filepath.Join(g.Cgroups, cgroup))
 }
 
-// identify returns a cgroup's number, which is the inode number of its directory (cgroup_id in
+// identify returns the ID of a cgroup, which is the inode number of its directory (cgroup_id in
 // linux/cgroup.h, kernfs_ino).
 func identify(dir string) (uint64, error) {
 	var fs unix.Statfs_t
@@ -217,8 +217,8 @@ func identify(dir string) (uint64, error) {
 
 func absent(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// open returns the pinned table, or creates it. The table may exist without the program, if a
-// process was killed before it pinned the link.
+// open returns the pinned table, or creates it. The table may exist without the program if a process
+// was killed between the two.
 func (g Guard) open() (int, error) {
 	if err := g.place(); err != nil {
 		return -1, err
@@ -245,7 +245,7 @@ func (g Guard) newTable() (int, error) {
 	return table, nil
 }
 
-// begin loads the program and attaches it, unless it is attached.
+// begin loads and attaches the program if it is not attached.
 func (g Guard) begin(table int) error {
 	if g.Loaded() {
 		return nil

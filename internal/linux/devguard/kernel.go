@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The parts of bpf(2) and its union that are used. For a newer kernel the further fields are zero.
+// The parts of bpf(2) that are used. A newer kernel takes missing fields of the argument as zero.
 
 // Commands, and other numbers of linux/bpf.h.
 const (
@@ -48,8 +48,8 @@ type (
 	linkAttr struct{ program, target, attach, flags uint32 }
 )
 
-// bpf makes the system call. attr must not hold pointers that the garbage
-// collector could not see elsewhere: callers keep them alive.
+// bpf makes the system call. attr contains pointers as numbers, which the garbage collector does not
+// see. So callers must keep the objects alive.
 func bpf[A any](command uintptr, attr *A) (int, error) {
 	r, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr))
 	if errno != 0 {
@@ -81,7 +81,7 @@ func load(table int) (int, error) {
 	return fd, nil
 }
 
-// refusal returns the kernel's error with the last line of the verifier's log.
+// refusal adds the last line of the verifier's log to the error of a load.
 func refusal(err error, words []byte) error {
 	said, _, _ := bytes.Cut(words, []byte{0})
 	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
@@ -103,8 +103,8 @@ func attach(program, cgroup int) (int, error) {
 	return bpf(cmdLinkCreate, &linkAttr{uint32(program), uint32(cgroup), attachDevice, 0})
 }
 
-// detach stops the program immediately. Otherwise the kernel stops it some time after the last
-// reference to the link is closed.
+// detach stops the program immediately. Without it, the kernel stops the program some time after the
+// last reference to the link is closed.
 func detach(link int) error {
 	_, err := bpf(cmdLinkDetach, &struct{ link uint32 }{uint32(link)})
 	return err
@@ -135,7 +135,7 @@ func add(table int, p permission) error {
 	return err
 }
 
-// remove deletes a key from the table. It is no error if there is no such key.
+// remove deletes a key from the table. It returns no error if there is no such key.
 func remove(table int, p permission) error {
 	var pinned runtime.Pinner
 	defer pinned.Unpin()

@@ -5,14 +5,14 @@ import (
 	"encoding/binary"
 )
 
-// depth is the maximum depth of a cgroup in the table, counted from the kernel's root. The root of
-// a container is already some levels below that.
+// depth is the maximum depth of a cgroup in the table, counted from the root of the host. In a
+// container, some levels are above the visible root.
 const depth = 24
 
 // instruction is struct bpf_insn of linux/bpf.h.
 type instruction struct {
 	code     uint8
-	register uint8 // destination, and source times 16
+	register uint8 // destination register + 16 * source register
 	offset   int16
 	value    int32
 }
@@ -44,19 +44,19 @@ const (
 	readWrite       = 6 // BPF_DEVCG_ACC_READ and _WRITE, without _MKNOD
 )
 
-// program returns the instructions. Their argument is struct bpf_cgroup_dev_ctx: access_type, with
-// the kind of device in its lower half, major and minor. The result 1 allows the open, unless
-// another program denies it; 0 denies it.
+// program returns the instructions. The argument of the program is struct bpf_cgroup_dev_ctx:
+// access_type, whose lower half is the type of the device, major and minor. The program returns 0 to
+// deny the open, and 1 to allow it unless another program denies it.
 func program(table int) []instruction {
 	p := []instruction{
 		{load32, 2 | 1<<4, 0, 0},
 		{moveRegister, 3 | 2<<4, 0, 0},
 		{shiftRight, 3, 0, 16},
 		{andValue, 3, 0, readWrite},
-		{ifEqual, 3, allow, 0}, // mknod(2), or access(2) for existence, is no use of the device
+		{ifEqual, 3, allow, 0}, // neither read nor write: mknod(2), or access(2) with F_OK
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
-		// Two keys, see permission: one of this device and one of all devices.
+		// Build two keys, see permission: for this device and for all devices.
 		{load32, 2 | 1<<4, 4, 0},
 		{store32, 10 | 2<<4, thisKey, 0},
 		{load32, 2 | 1<<4, 8, 0},
@@ -70,8 +70,8 @@ func program(table int) []instruction {
 		{call, 0, 0, lookupElement},
 		{ifEqual, 0, allow, 0}, // the device is not guarded
 	}
-	// The ancestors of the process's cgroup, from the root down to itself. Below, the helper
-	// returns 0.
+	// Look up the ancestors of the process's cgroup, from the root to the cgroup itself. For deeper
+	// levels the helper returns 0.
 	for level := int32(1); level <= depth; level++ {
 		p = append(p,
 			instruction{moveValue, 1, 0, level},
@@ -100,7 +100,7 @@ const (
 	anyKey  = -32
 )
 
-// allow and deny are placeholders for the offsets to the two ends; see resolve.
+// allow and deny are placeholders for the offsets to the two ends of the program; see resolve.
 const (
 	allow int16 = -1
 	deny  int16 = -2
@@ -119,7 +119,7 @@ func resolve(p []instruction) []instruction {
 	return p
 }
 
-// encode returns the program as the kernel reads it.
+// encode returns the program in the kernel's binary form.
 func encode(p []instruction) []byte {
 	var b bytes.Buffer
 	for _, i := range p {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// PID1 is a connection to PID 1, which answers calls after a reload in progress.
+// PID1 is a connection to PID 1. During a daemon-reload PID 1 does not answer calls.
 type PID1 struct {
 	Reloader
 	Units UnitController
@@ -20,8 +20,8 @@ type PID1 struct {
 
 // Reloader reloads PID 1. [systemd.Manager] is one.
 type Reloader interface {
-	// Reloads returns a channel that gets a value when PID 1 has loaded the units again, or
-	// may have.
+	// Reloads returns a channel that receives when PID 1 has loaded the units again, or may have
+	// done so.
 	Reloads(ctx context.Context) (reloaded <-chan struct{}, stop func(), err error)
 	// LoadedAt returns when PID 1 last loaded the units, in µs of CLOCK_MONOTONIC.
 	LoadedAt(ctx context.Context) (uint64, error)
@@ -35,7 +35,7 @@ type UnitController interface {
 	// Realize makes PID 1 apply the loaded properties of the active units in a slice to
 	// their cgroups.
 	Realize(ctx context.Context, slice string) error
-	// TryRestart queues the restart of a unit if that is active.
+	// TryRestart queues the restart of a unit if the unit is active.
 	TryRestart(ctx context.Context, unit string) error
 }
 
@@ -44,47 +44,47 @@ type Unit struct {
 	Name       string
 	Invocation string
 	Started    uint64   // when its present run began, in µs of CLOCK_MONOTONIC
-	Slice      string   // as loaded by PID 1
-	Loaded     []string // how its loaded properties differ from its confinement
-	Running    string   // why its processes are not confined; "" if they are, as far as PID 1 knows
+	Slice      string   // its Slice= as loaded by PID 1
+	Loaded     []string // differences between its loaded properties and the wanted confinement
+	Running    string   // why PID 1 does not confine its processes; "" if it does
 	Keep       bool     // never restart it
 }
 
 // Keeper reloads PID 1 if drop-ins are missing or differ. All fields except Limits are required.
 type Keeper struct {
 	Dial    func(context.Context) (PID1, error)
-	Differ  func() ([]string, error) // the units whose drop-ins are missing or differ
-	Busy    func() (bool, error)     // a run is stopping and starting units
+	Differ  func() ([]string, error) // returns the units whose drop-ins are missing or differ
+	Busy    func() (bool, error)     // reports whether a run is stopping and starting units
 	Changed func()                   // called after a change of Lost, or of the confined units
 	Log     *slog.Logger
 	Limits  Limits
 
 	state    state
-	tries    int               // reloads requested since the drop-ins were lost
+	tries    int               // number of reloads since the drop-ins were lost
 	due      time.Time         // in state [retrying]: the time of the next reload
-	suspects map[string]string // unit → invocation that began while its drop-in was missing
+	suspects map[string]string // invocations that began while the unit's drop-in was missing, by unit
 	recheck  bool              // a unit still has to be restarted
-	unheld   map[string]bool   // units that were active while PID 1 had not loaded their confinement
+	unheld   map[string]bool   // units that were active while their drop-in was not loaded
 	shown    any               // the state at the last call of Changed
 	lost     atomic.Pointer[Loss]
 }
 
-// Loss says that PID 1 has not loaded the drop-ins of units.
+// Loss describes drop-ins that PID 1 has not loaded.
 type Loss struct {
 	Units []string
-	Why   string    // the error of the reload; "" if it succeeded
-	Tries int       // reloads that did not help
-	Next  time.Time // of the next reload; zero if there is none
+	Why   string    // the error of the last reload; "" if it succeeded
+	Tries int       // number of reloads that did not help
+	Next  time.Time // time of the next reload; zero if there is none
 }
 
-// Limits are those of a keeper. A zero value means the default.
+// Limits are the limits and delays of a keeper. A zero value means the default.
 type Limits struct {
-	After func(try int) time.Duration // the delay before a try, from 2
-	Tries int                         // reloads for one loss
-	Busy  time.Duration               // the delay between checks during a run
+	After func(try int) time.Duration // returns the delay after a reload before the next one
+	Tries int                         // maximum number of reloads
+	Busy  time.Duration               // delay between checks during a run
 }
 
-// state is what the keeper knows of the drop-ins.
+// state is the state of the drop-ins at the last check.
 type state int
 
 const (
@@ -100,11 +100,11 @@ const (
 	redialDelay  = 5 * time.Second
 )
 
-// Lost returns which drop-ins PID 1 has not loaded; nil if none are known to be lost.
+// Lost returns the drop-ins that PID 1 has not loaded; nil if there are none.
 func (k *Keeper) Lost() *Loss { return k.lost.Load() }
 
-// Run keeps the drop-ins loaded until ctx ends. Its first check requests no reload, because a
-// starting daemon requests one itself.
+// Run keeps the drop-ins loaded until ctx ends. Its first check requests no reload, because the
+// daemon requests one when it starts.
 func (k *Keeper) Run(ctx context.Context) {
 	k.defaults()
 	k.due = time.Now().Add(k.Limits.After(1))
@@ -114,7 +114,7 @@ func (k *Keeper) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != logged { // not at each attempt
+		if text := err.Error(); text != logged { // log an error only once
 			k.Log.Warn("cannot watch whether systemd loads dcm's drop-ins", "error", text)
 			logged = text
 		}
@@ -138,7 +138,7 @@ func (k *Keeper) defaults() {
 	k.suspects, k.unheld = make(map[string]string), make(map[string]bool)
 }
 
-// serve checks by one connection until that fails.
+// serve checks the drop-ins with one connection to PID 1 until the connection fails.
 func (k *Keeper) serve(ctx context.Context) error {
 	pid1, err := k.Dial(ctx)
 	if err != nil {
@@ -163,7 +163,8 @@ func (k *Keeper) serve(ctx context.Context) error {
 	}
 }
 
-// next returns a channel for the time of the next check without a reload; nil if none is due.
+// next returns a channel that receives at the time of the next check; nil if the next check follows
+// a reload.
 func (k *Keeper) next() <-chan time.Time {
 	switch {
 	case k.state == retrying:
@@ -174,11 +175,11 @@ func (k *Keeper) next() <-chan time.Time {
 	return nil
 }
 
-// check compares the drop-ins and requests a reload if one is due. It ignores who requested the
-// previous reload. The signal of the keeper's own reload causes no further reload: in state intact
-// nothing differs after it, and in the other states only a successful reload changes the state.
+// check compares the drop-ins and requests a reload if one is due. After the keeper's own reload a
+// signal arrives, too, but it causes no further reload: either nothing differs now, or mayReload
+// returns false until the delay is over.
 func (k *Keeper) check(ctx context.Context, pid1 PID1) error {
-	differ, at, err := k.look(ctx, pid1)
+	differ, at, err := k.compare(ctx, pid1)
 	if err != nil {
 		return err
 	}
@@ -200,9 +201,10 @@ func (k *Keeper) check(ctx context.Context, pid1 PID1) error {
 	return nil
 }
 
-// look compares the files between two replies of PID 1 with the same time of loading. During a
-// reload the files are incomplete, and PID 1 replies only after it.
-func (k *Keeper) look(ctx context.Context, pid1 PID1) (differ []string, at uint64, err error) {
+// compare returns the units whose drop-ins differ, and when PID 1 last loaded the units. During a
+// reload the files are incomplete. So compare repeats the comparison until PID 1 reports the same time
+// of loading before and after it.
+func (k *Keeper) compare(ctx context.Context, pid1 PID1) (differ []string, at uint64, err error) {
 	if at, err = pid1.LoadedAt(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -218,15 +220,14 @@ func (k *Keeper) look(ctx context.Context, pid1 PID1) (differ []string, at uint6
 	}
 }
 
-// mayReload reports whether to request a reload for drop-ins that differ: immediately for a new
-// loss, then with increasing delays. A reload by another program that did not help causes no
-// further one.
+// mayReload reports whether to request a reload for drop-ins that differ: the first one immediately,
+// further ones after increasing delays.
 func (k *Keeper) mayReload() bool {
 	return k.state == intact || k.state == retrying && !time.Now().Before(k.due)
 }
 
-// suspect records the units that are active while PID 1 has not loaded their confinement, and
-// which of them were started in that state.
+// suspect records the units that are active although PID 1 has not loaded their drop-ins, and which of
+// them were started after PID 1 loaded the units.
 func (k *Keeper) suspect(ctx context.Context, pid1 PID1, at uint64) {
 	units, err := pid1.Units.Confined(ctx)
 	if err != nil {
@@ -253,7 +254,7 @@ func (k *Keeper) reload(ctx context.Context, pid1 PID1, differ []string) ([]stri
 		return differ, ctx.Err()
 	}
 	k.lost.Store(nil)
-	differ, _, err := k.look(ctx, pid1)
+	differ, _, err := k.compare(ctx, pid1)
 	return differ, err
 }
 
@@ -284,20 +285,18 @@ func (k *Keeper) settle(differ []string) {
 	k.lost.Store(&loss)
 }
 
-// units restarts units that were started without their confinement, if PID 1 has loaded it now,
-// and applies the confinement to the others again. It returns all units.
+// units repairs units whose drop-in is loaded again. It restarts those that were started without the
+// drop-in, and applies the device lists of the others to their cgroups again. It returns all units.
 //
-// Loaded properties do not prove that the unit's processes are confined. systemd 252 applies a
-// device list to the cgroup in each reload. systemd 257 applies it when the unit is started, and
-// when the unit or another unit in its slice is realized. So while the drop-in is missing, the
-// start of another unit in the slice removes the list of a running unit, and the next successful
-// reload does not restore it. Therefore a unit that was active meanwhile is realized after its
-// drop-in is loaded.
+// After a reload the loaded properties are correct, but the cgroup of a running unit may not be.
+// systemd 252 applies the device list to the cgroup in each reload. systemd 257 applies it when the
+// unit is started, and when the unit or another unit in its slice is realized. So if another unit of
+// the slice starts while the drop-in is missing, a running unit loses its list, and the next reload
+// does not restore it. Therefore units that were active meanwhile are realized again.
 //
-// A unit that was started without the drop-in needs a restart. Its cgroup shows this: it is in the
-// slice that was loaded at the start, and slice and device list are in the same drop-in. If the
-// unit's own file sets the slice, a start after PID 1 had loaded the units without the drop-in
-// shows the same; see suspect.
+// A unit that was started without the drop-in runs in another slice, since slice and device list are
+// in the same drop-in. If the unit's own file sets the slice, the time of its start shows the same,
+// see suspect.
 func (k *Keeper) units(ctx context.Context, pid1 PID1) ([]Unit, error) {
 	units, err := pid1.Units.Confined(ctx)
 	if err != nil {

@@ -288,7 +288,7 @@ func TestKeeper_ReloadDuringComparison(t *testing.T) {
 		}
 		return nil, nil
 	}}
-	differ, at, err := k.look(t.Context(), h.pid1())
+	differ, at, err := k.compare(t.Context(), h.pid1())
 	if err != nil || len(differ) > 0 || at != 20 || looks != 2 {
 		t.Errorf("after %d looks %q at %d, %v, want 2 looks and nothing at 20", looks, differ, at, err)
 	}

@@ -1,6 +1,6 @@
-// Package filelock locks files for one process at a time. The kernel releases a lock when
-// its process ends, however it ends. Locks are open file description locks (F_OFD_SETLK in
-// fcntl(2)), so two calls in one process exclude each other, too.
+// Package filelock locks files for one process at a time. The kernel releases the lock when the
+// process ends, even if it is killed. The package uses open file description locks (F_OFD_SETLK in
+// fcntl(2)), so two callers in one process also exclude each other.
 package filelock
 
 import (
@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked says that another process holds the lock.
+// ErrLocked is returned if another process holds the lock.
 var ErrLocked = errors.New("another process holds the lock")
 
 // TryLock locks the file, which it creates if needed, until release is called. It returns
 // [ErrLocked] if the lock is held.
 func TryLock(path string) (release func(), err error) { return lock(path, unix.F_OFD_SETLK) }
 
-// Lock is TryLock that waits until the lock is free.
+// Lock is like TryLock, but waits until the lock is free.
 func Lock(path string) (release func(), err error) { return lock(path, unix.F_OFD_SETLKW) }
 
 func lock(path string, how int) (release func(), err error) {
-	// Only root may open the file: every process that can open a file can lock it.
+	// Only root may open the file, since every process that can open it can lock it.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock a file: %w", err)

@@ -26,7 +26,7 @@ type Handler struct {
 	name   string
 	send   func([]field) error
 	fields []field
-	prefix string // the groups
+	prefix string // the names of the groups, see WithGroup
 }
 
 // New returns a handler if standard error is connected to the journal, as in a service. name becomes
@@ -78,8 +78,8 @@ func (h *Handler) clone() *Handler {
 	return &with
 }
 
-// add replaces the field of an attribute, or adds several of one name if its value is a []string.
-// It returns the key and values for the message, "" for [MessageID].
+// add sets the field of an attribute, or several fields of one name if the value is a []string. It
+// returns the key and the values for the message. For [MessageID] the key is "".
 func (h *Handler) add(a slog.Attr) (key string, values []string) {
 	value := a.Value.Resolve()
 	values, several := value.Any().([]string)
@@ -105,7 +105,7 @@ func (h *Handler) add(a slog.Attr) (key string, values []string) {
 	return key, values
 }
 
-// tail returns an attribute for the end of a message.
+// tail returns the text that adds an attribute to a message.
 func tail(key, value string) string {
 	if strings.ContainsAny(value, " \"\n") {
 		value = fmt.Sprintf("%q", value)
@@ -113,7 +113,7 @@ func tail(key, value string) string {
 	return " " + key + "=" + value
 }
 
-// upper returns a valid name of a journal field: upper-case letters, digits and underscores
+// upper converts a key to a valid name of a journal field: upper-case letters, digits and underscores
 // (systemd.journal-fields(7)).
 func upper(key string) string {
 	return strings.Map(func(r rune) rune {
@@ -127,7 +127,7 @@ func upper(key string) string {
 	}, key)
 }
 
-// priority returns the number of syslog(3).
+// priority returns the priority of syslog(3) for a level.
 func priority(l slog.Level) string {
 	switch {
 	case l >= slog.LevelError:

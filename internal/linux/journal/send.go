@@ -29,8 +29,8 @@ type sender struct {
 	conn *net.UnixConn
 }
 
-// send sends one entry as a datagram, so an entry is never incomplete, and a restarted journald
-// receives the next entry.
+// send sends one entry as a datagram. So an entry is complete or missing, and after a restart journald
+// receives the next entry without a new connection.
 func (s *sender) send(fields []field) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *sender) send(fields []field) error {
 	return nil
 }
 
-// large sends an entry that is too long for a datagram as a sealed file.
+// large sends an entry that is too long for a datagram, as a sealed memory file (memfd_create(2)).
 func (s *sender) large(entry []byte, to *net.UnixAddr) error {
 	fd, err := unix.MemfdCreate("dcm-journal", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -71,7 +71,8 @@ func (s *sender) large(entry []byte, to *net.UnixAddr) error {
 	return err
 }
 
-// serialise returns the entry in the protocol's form. A value of several lines has its length.
+// serialise returns the entry in the protocol's form. A value of several lines is preceded by its
+// length.
 func serialise(fields []field) []byte {
 	var b bytes.Buffer
 	for _, f := range fields {
@@ -86,7 +87,7 @@ func serialise(fields []field) []byte {
 	return b.Bytes()
 }
 
-// connected reports whether f is the stream to the journal that systemd opened for this service;
+// connected reports whether f is the connection to the journal that systemd opened for this service;
 // see JOURNAL_STREAM in systemd.exec(5).
 func connected(f *os.File, stream string) bool {
 	info, err := f.Stat()

@@ -11,9 +11,9 @@ import (
 // maxLinks is the kernel's limit of symbolic links in one path (MAXSYMLINKS).
 const maxLinks = 40
 
-// Walk is the resolution of a path.
+// Walk is the state of the resolution of a path.
 type Walk struct {
-	Dir   string   // the directory that was reached; without links
+	Dir   string   // the directory that was reached, a path without symbolic links
 	Rest  []string // the components that are not resolved yet
 	links int
 }
@@ -29,8 +29,8 @@ func (w *Walk) Next() string {
 	return next
 }
 
-// Follow puts the target of a symbolic link before the rest of the path. An absolute target
-// continues at "/". The error is ELOOP after 40 links.
+// Follow puts the target of a symbolic link before the rest of the path. If the target is absolute,
+// the resolution continues at "/". After 40 links Follow returns ELOOP.
 func (w *Walk) Follow(target string) error {
 	if w.links++; w.links > maxLinks {
 		return syscall.ELOOP

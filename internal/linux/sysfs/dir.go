@@ -13,14 +13,15 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Dir is an open directory, for many reads of attributes below it: its path is long and has
-// symbolic links. Its methods are the functions of the same names, for paths relative to it.
+// Dir is an open directory. Reads of many attributes below it are faster, since the kernel need not
+// resolve the long path with symbolic links each time. Its methods are like the functions of the same
+// names, but for paths relative to the directory.
 type Dir struct {
 	path string
 	fd   int
 }
 
-// anywhere is for absolute paths, and paths relative to the working directory.
+// anywhere is the Dir for absolute paths, and for paths relative to the working directory.
 var anywhere = Dir{fd: unix.AT_FDCWD}
 
 // OpenDir opens a directory. The caller must close it.
@@ -50,7 +51,7 @@ func (d Dir) failed(op, rel string, err error) error {
 
 // Read is [Read].
 func (d Dir) Read(rel string) (string, error) {
-	var page [attributeSize]byte // on the stack: one inspection of a node reads hundreds of attributes
+	var page [attributeSize]byte // on the stack, since an inspection of a node reads hundreds of attributes
 	text, err := d.read(rel, page[:0])
 	if err != nil {
 		return "", sanitize.Error(err)
@@ -58,8 +59,9 @@ func (d Dir) Read(rel string) (string, error) {
 	return sanitize.Lines(string(bytes.TrimSpace(text))), nil
 }
 
-// read calls read(2) itself: os.File would wait after EAGAIN, which some attributes return. It reads
-// into the empty buf first. A read that does not fill the buffer is the end of the attribute.
+// read reads an attribute into buf, which is enlarged if necessary. A read that does not fill the
+// buffer is the last one. It calls read(2) directly, since some attributes return EAGAIN, after which
+// os.File would wait.
 func (d Dir) read(rel string, buf []byte) ([]byte, error) {
 	fd, err := d.open(rel, unix.O_RDONLY)
 	if err != nil {
@@ -129,7 +131,7 @@ func (d Dir) Link(rel string) (string, error) {
 	return path.Base(target), nil
 }
 
-// Target returns the target of a symbolic link, escaped, "" if there is no link.
+// Target returns the target of a symbolic link, escaped, or "" if there is no link.
 func (d Dir) Target(rel string) (string, error) {
 	var target [unix.PathMax]byte // on the stack, as in Read
 	for {

@@ -1,5 +1,5 @@
-// Package sysfs reads and writes attributes of the kernel's file systems: short texts, each in one
-// system call. It knows no particular attribute.
+// Package sysfs reads and writes attributes: short files of sysfs, procfs and similar file systems,
+// each with one system call. It knows no particular attribute.
 package sysfs
 
 import (
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An attribute is at most one page. The files of the KFD topology and of /proc are shorter than
-// attributeLimit; a longer file is an error. Both are in bytes.
+// Sizes of attributes in bytes. Most attributes fit into one page (attributeSize). Files of the KFD
+// topology and of /proc may be longer; a file above attributeLimit is an error.
 const (
 	attributeSize  = 4 << 10
 	attributeLimit = 64 << 10
@@ -30,11 +30,11 @@ func Bytes(path string) ([]byte, error) {
 	return anywhere.read(path, make([]byte, 0, attributeSize))
 }
 
-// Optional is [Read], and "" if the attribute does not exist.
+// Optional is like [Read], but returns "" if the attribute does not exist.
 func Optional(path string) (string, error) { return anywhere.Optional(path) }
 
-// Write writes an attribute in exactly one write(2): the driver makes a change for each write, and
-// os.File may split one.
+// Write writes an attribute with exactly one write(2), since the driver makes a change for each write.
+// os.File may split a write.
 func Write(path, value string) error {
 	fd, err := anywhere.open(path, unix.O_WRONLY)
 	if err != nil {
@@ -54,8 +54,8 @@ func Write(path, value string) error {
 // Link returns the last element of a symbolic link's target, "" if there is no link.
 func Link(path string) (string, error) { return anywhere.Link(path) }
 
-// Names returns the names in a directory, unsorted. Unlike os.ReadDir it makes no system call for
-// each entry: one inspection of a node lists hundreds of directories.
+// Names returns the names in a directory, unsorted. Unlike os.ReadDir it makes no system call for each
+// entry, since an inspection of a node lists hundreds of directories.
 func Names(dir string) ([]string, error) { return NamesAt(anywhere, dir) }
 
 // NamesAt is [Names] for a path relative to d.
@@ -68,7 +68,7 @@ func NamesAt(d Dir, rel string) ([]string, error) {
 	return NamesIn(below)
 }
 
-// NamesIn is [Names] for an open directory. It can be called once for a Dir.
+// NamesIn is [Names] for an open directory. It must be called only once for a Dir.
 func NamesIn(d Dir) ([]string, error) {
 	buf := make([]byte, 8<<10)
 	var names []string
@@ -114,8 +114,8 @@ func Numbers(dir string) ([]int, error) {
 // Number reads a numeric attribute, decimal or with the prefix 0x.
 func Number(path string, bits int) (uint64, error) { return anywhere.Number(path, bits) }
 
-// Each calls f for 0 to n-1, concurrently if n is large: one inspection of a node reads hundreds of
-// files, and clients may be stopped meanwhile.
+// Each calls f for 0 to n-1, concurrently if n is large. An inspection of a node reads hundreds of
+// files, and must be fast because clients may be stopped meanwhile.
 func Each(n int, f func(i int)) {
 	var next atomic.Int64
 	work := func() {
@@ -132,8 +132,8 @@ func Each(n int, f func(i int)) {
 }
 
 const (
-	maxWorkers     = 4   // leaves the other processors to the clients
-	filesPerWorker = 256 // fewer are not worth another goroutine
+	maxWorkers     = 4   // limits the load, since clients may run on the same processors
+	filesPerWorker = 256 // for fewer files another goroutine saves no time
 )
 
 // Grace returns a context that ends d after ctx does. The caller must call cancel.
@@ -143,9 +143,9 @@ func Grace(ctx context.Context, d time.Duration) (_ context.Context, cancel cont
 	return late, func() { stop(); end() }
 }
 
-// Within returns the result of f, or the error of ctx as soon as ctx ends. A system call into
-// a driver that hangs cannot be interrupted: then f continues, with its goroutine and thread,
-// until the driver returns or the process ends.
+// Within returns the result of f, or the error of ctx when ctx ends first. A system call into a
+// hanging driver cannot be interrupted. In that case f continues in its goroutine, which occupies a
+// thread, until the driver returns or the process ends.
 func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T

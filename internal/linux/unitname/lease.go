@@ -11,9 +11,9 @@ type LeaseKind string
 
 // The kinds of lease.
 const (
-	ConfinedLease  LeaseKind = "lease"     // the lease opens no other partition; other processes may open its own
-	ExclusiveLease LeaseKind = "exclusive" // and other processes cannot open its partitions; needs the guard
-	SharedLease    LeaseKind = "share"     // several leases have the same partition
+	ConfinedLease  LeaseKind = "lease"     // processes in the lease can open only its partitions
+	ExclusiveLease LeaseKind = "exclusive" // in addition, other processes cannot open them; needs the guard
+	SharedLease    LeaseKind = "share"     // confined, and several leases may have the same partition
 )
 
 // Lease is the name of a lease's unit: "dcm-lease-1000-4f1c09aa.scope". It contains the owner and
@@ -22,7 +22,7 @@ type Lease struct {
 	Kind LeaseKind
 	UID  uint32
 	ID   string // eight hexadecimal digits
-	Of   int    // of a shared lease: the limit of leases on one partition; otherwise 0
+	Of   int    // of a shared lease: how many leases may share a partition; otherwise 0
 }
 
 // String returns the unit's name, as "dcm-share3-1000-4f1c09aa.scope".
@@ -34,7 +34,7 @@ func (n Lease) String() string {
 	return fmt.Sprintf("dcm-%s%s-%d-%s.scope", n.Kind, of, n.UID, n.ID)
 }
 
-// MaxShares limits the leases on one partition.
+// MaxShares limits how many leases may share a partition.
 const MaxShares = 64
 
 // ParseLease parses the name of a unit. ok is false if it is not that of a lease.
@@ -53,7 +53,7 @@ func ParseLease(unit string) (n Lease, ok bool) {
 	}
 	user, err := strconv.ParseUint(uid, 10, 32)
 	n = Lease{Kind: LeaseKind(kind), UID: uint32(user), ID: id}
-	n.Of, _ = strconv.Atoi(of) // 0 without a number
+	n.Of, _ = strconv.Atoi(of) // 0 if there is no number
 	switch n.Kind {
 	case ConfinedLease, ExclusiveLease:
 		return n, err == nil && of == ""

@@ -1,5 +1,5 @@
-// Package unitname has the names of dcm's own units, slices and leases, and the rules of unit
-// names. The generator, the daemon, the configuration and the status share them.
+// Package unitname defines the names of dcm's own units, slices and leases, and the syntax of unit
+// names. The generator, the daemon, the configuration and the status use them.
 package unitname
 
 import (
@@ -14,28 +14,28 @@ const (
 	Change  = "dcm-change.service"  // applies the profile to single GPUs
 	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
 	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
-	Agent   = "dcm-agent.service"   // answers programs that select profiles
+	Agent   = "dcm-agent.service"   // serves programs that select profiles, such as dcm-kubernetes
 
-	AgentSocket = "dcm-agent.socket" // its socket, active if the configuration permits the agent
+	AgentSocket = "dcm-agent.socket" // the socket of dcm-agent.service; inactive unless the configuration permits it
 )
 
-// CompanionSuffix ends the name of the directory with links to the companion nodes of a reservation's partitions. No
-// reservation has such a name.
+// CompanionSuffix ends the name of the directory with links to the companion nodes of a reservation's
+// partitions. No reservation may have a name with this suffix.
 const CompanionSuffix = ".beside"
 
-// ObserversVariable is the environment variable of dcm-guard with the names of the observers.
+// ObserversVariable is the environment variable with which dcm-guard gets the names of the observers.
 const ObserversVariable = "DCM_OBSERVERS"
 
-// Slice contains all holders of partitions.
+// Slice is the slice in which all holders of partitions run.
 const Slice = "dcm.slice"
 
-// ObserverSlice contains dcm's daemon, its oneshots and the observers. Processes in it can open
-// every partition. A stop of [Slice] does not stop it.
+// ObserverSlice is the slice of dcm's own services and of the observers. Processes in it can open
+// every partition. It is not below [Slice], so a stop of [Slice] does not stop it.
 const ObserverSlice = "system-dcm.slice"
 
-// HolderSlice returns the slice below [Slice] for the unit of the reservation with that
-// name. It replaces '-', which would put the slice below that of another reservation, by ':',
-// which no name of a reservation contains.
+// HolderSlice returns the slice for the unit of a reservation, below [Slice]. In the name of a slice,
+// '-' means a level of the hierarchy, so HolderSlice replaces it by ':', which no name of a reservation
+// contains.
 func HolderSlice(reservation string) string {
 	return strings.TrimSuffix(Slice, ".slice") + "-" + strings.ReplaceAll(reservation, "-", ":") + ".slice"
 }
@@ -46,8 +46,8 @@ func All() []string { return []string{Daemon, Apply, Gate, Change, Reserve, Guar
 // Own reports whether a unit is one of dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
 
-// Characters are those of a unit name. MaxLength is its maximum length in bytes, with the suffix
-// (VALID_CHARS_WITH_AT and UNIT_NAME_MAX in systemd).
+// Characters are the characters that a unit name may contain (VALID_CHARS_WITH_AT in systemd).
+// MaxLength is its maximum length in bytes, with the suffix (UNIT_NAME_MAX).
 const (
 	Characters = `0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-_.\@`
 	MaxLength  = 255

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Interest says which devices to watch.
+// Interest selects the devices to watch.
 type Interest struct {
-	About func(Uevent) bool // whether an event of the kernel counts
-	Files func() []string   // the devices' files to watch for writes; nil: none
+	About func(Uevent) bool // reports whether an event of the kernel is about such a device
+	Files func() []string   // returns files of the devices to watch for writes; nil: none
 }
 
-// Devices signals after an event of the kernel about a device of interest, and after a write to
-// one of its files. The files are listed again before each signal, so a reader that reads the
+// Devices signals after an event of the kernel about a selected device, and after a write to one of
+// its files. Before each signal it lists and watches the files again. So a caller that reads the
 // devices after the signal misses no change.
 //
-// Signals are coalesced as those of [Files]. The channel is closed after ctx has ended and all
-// watches are removed. No timer runs while nothing changes, and no thread is blocked. A set that
-// polls signals at each poll.
+// Several changes cause one signal, as for [Files]. The channel is closed after ctx has ended and all
+// watches are removed. While nothing changes, no timer runs and no thread is blocked. While the set
+// polls, it signals at each poll.
 func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	socket, err := openUevents()
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Set) Devices(ctx context.Context, in Interest, quiet time.Duration, log
 			s.beginPolling(err)
 			go func() {
 				if s.polled(ctx, func() error { return s.openWrites(w) }, note) {
-					note() // for what was written since the last poll; the files are armed then
+					note() // for writes since the last poll; the signal arms the files
 					run(func() error { return w.read(note) })
 				}
 			}()
@@ -100,7 +100,7 @@ func offer(to chan<- struct{}) {
 	}
 }
 
-// coalesce calls signal after changes, debounced, until ctx ends.
+// coalesce calls signal once after several changes in succession, until ctx ends.
 func coalesce(ctx context.Context, d debounce, changed <-chan struct{}, signal func()) {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()

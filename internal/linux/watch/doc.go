@@ -1,4 +1,3 @@
-// Package watch signals changes in directories and of devices. It follows directories that are
-// created, removed and replaced, and reads the kernel's device events. It does not interpret the
-// files.
+// Package watch signals changes in directories (inotify) and of devices (uevents). It also handles
+// directories that are created, removed or replaced. It does not interpret the files.
 package watch

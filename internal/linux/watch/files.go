@@ -11,18 +11,18 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxQuietTimes is the number of quiet times by which continuous changes may delay a signal.
+// maxQuietTimes limits the delay of a signal by continuous changes, as a multiple of the quiet time.
 const maxQuietTimes = 10
 
 // Files signals changes in the directories: an entry is written, created, renamed, removed or
-// replaced, permissions change, or a file that an entry links to is written. It also signals if
-// a directory is created, removed or replaced, or a symbolic link on its path. Of a directory
-// that does not exist, it watches the nearest existing parent.
+// replaced, permissions change, or a file that an entry links to is written. It also signals if a
+// directory, or a symbolic link on its path, is created, removed or replaced. If a directory does not
+// exist, it watches the nearest existing parent.
 //
-// It signals when nothing has changed for the quiet time, or ten quiet times after the first
-// change. Signals do not queue. Read the files after Files has returned: earlier changes are not
-// signalled. The channel is closed after ctx has ended and all watches are removed. No timer runs
-// while nothing changes, unless the set polls, see [Set.Poll].
+// It signals when nothing has changed for the quiet time, or ten quiet times after the first change.
+// At most one signal is pending. Read the files after Files has returned, since it does not signal
+// earlier changes. The channel is closed after ctx has ended and all watches are removed. While
+// nothing changes, no timer runs, unless the set polls, see [Set.Poll].
 func (s *Set) Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	return s.FilesWithin(ctx, dirs, quiet, 0, log)
 }
@@ -32,7 +32,7 @@ func Files(ctx context.Context, dirs []string, quiet time.Duration, log *slog.Lo
 	return new(Set).Files(ctx, dirs, quiet, log)
 }
 
-// FilesWithin is Files with a limit, bound, to the delay by continuous changes; 0: ten quiet
+// FilesWithin is Files with another limit on the delay by continuous changes. bound is 0 for ten quiet
 // times.
 func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.Duration, log *slog.Logger) (<-chan struct{}, error) {
 	out := make(chan struct{}, 1)
@@ -64,7 +64,7 @@ func (s *Set) FilesWithin(ctx context.Context, dirs []string, quiet, bound time.
 	return out, nil
 }
 
-// pollFiles polls until the directories can be watched. It returns nil if ctx ended before.
+// pollFiles polls until the directories can be watched. It returns nil if ctx ends before that.
 func (s *Set) pollFiles(ctx context.Context, dirs []string, before string, log *slog.Logger, out chan<- struct{}) (t *tracker) {
 	begun := s.polled(ctx, func() (err error) {
 		t, err = s.tracker(dirs, log)
@@ -79,7 +79,7 @@ func (s *Set) pollFiles(ctx context.Context, dirs []string, before string, log *
 		return nil
 	}
 	s.join(t.end)
-	offer(out) // for what has changed since the last poll
+	offer(out) // for changes since the last poll
 	return t
 }
 
@@ -143,7 +143,7 @@ func (t *tracker) run(ctx context.Context, d debounce, out chan<- struct{}) {
 type debounce struct {
 	quiet time.Duration
 	bound time.Duration // 0: maxQuietTimes times quiet
-	limit time.Time     // for the signal of pending changes; zero if there are none
+	limit time.Time     // the latest time of the signal of pending changes; zero if there are none
 }
 
 // change returns the delay of the signal after a change at now.

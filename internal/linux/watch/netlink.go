@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ueventSize, in bytes, is more than the kernel's messages have: UEVENT_BUFFER_SIZE (2048) and
-// the path.
+// ueventSize is the size of the buffer for a message of the kernel, in bytes. Messages are shorter:
+// UEVENT_BUFFER_SIZE (2048) and the path.
 const ueventSize = 8 << 10
 
-// kernelGroup is the multicast group of the kernel; udev's is 2.
+// kernelGroup is the multicast group of the kernel's messages. udev's messages have group 2.
 const kernelGroup = 1
 
 // openUevents returns a socket that receives the kernel's messages. It needs no privilege
-// (NL_CFG_F_NONROOT_RECV). Devices belong to no network namespace: other network namespaces
-// receive their messages, too, if the initial user namespace owns them
+// (NL_CFG_F_NONROOT_RECV). It also receives them in another network namespace, if the initial user
+// namespace owns that one, since devices do not belong to network namespaces
 // (uevent_net_broadcast_untagged).
 func openUevents() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
@@ -54,12 +54,12 @@ func dropVirtual(fd int) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
 }
 
-// readUevents calls changed for messages for which about returns true, and when messages were
+// readUevents calls changed for each message for which about returns true, and when messages were
 // lost. It returns when the socket is closed or cannot be read.
 //
-// It accepts messages of the kernel, whose port is 0. Those of udev only repeat them. A
-// privileged process can make the kernel forward a message (uevent_net_rcv_skb). That does no
-// harm: dcm only reads the devices again.
+// It accepts only messages of the kernel, which have port 0; udev repeats them. A privileged process
+// can make the kernel send a message (uevent_net_rcv_skb). That is harmless, since a message only
+// causes dcm to read the devices again.
 func readUevents(socket *os.File, about func(Uevent) bool, changed func()) error {
 	conn, err := socket.SyscallConn()
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PollInterval is the time between polls of a watch without an inotify instance.
+// PollInterval is the time between polls if inotify is not available.
 const PollInterval = 15 * time.Second
 
-// Polling returns why watches of the set poll, nil if none does.
+// Polling returns the error because of which the set polls, nil if it does not.
 func (s *Set) Polling() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +66,8 @@ func limited(err error) error {
 	return err
 }
 
-// polled calls poll at each interval until begin succeeds or ctx ends. It reports whether begin
-// succeeded.
+// polled calls begin at each interval, and poll if begin fails, until begin succeeds or ctx ends. It
+// reports whether begin succeeded.
 func (s *Set) polled(ctx context.Context, begin func() error, poll func()) bool {
 	defer s.endPolling()
 	tick := time.NewTicker(cmp.Or(s.every, PollInterval))
@@ -85,7 +85,7 @@ func (s *Set) polled(ctx context.Context, begin func() error, poll func()) bool 
 	}
 }
 
-// fingerprint returns a text that differs after a change that [Set.Files] would signal.
+// fingerprint returns a text that is different after each change that [Set.Files] signals.
 func fingerprint(dirs []string) string {
 	sum := sha256.New()
 	for _, dir := range dirs {
@@ -103,8 +103,8 @@ func fingerprint(dirs []string) string {
 	return string(sum.Sum(nil))
 }
 
-// note adds the file or directory at a path. It omits the times of directories: their entries are
-// added separately.
+// note adds the file or directory at a path to the fingerprint. It omits the times of directories,
+// since their entries are added separately.
 func note(sum hash.Hash, path string) {
 	info, err := os.Stat(path)
 	switch {

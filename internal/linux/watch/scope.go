@@ -12,18 +12,18 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// errMoved says that a path changed while it was read.
-var errMoved = errors.New("moved while it was looked at")
+// errMoved is returned if a path changes while it is read.
+var errMoved = errors.New("the path changed while it was read")
 
-// scope is the set of paths to watch at present. Only the last element of a path may be a
-// symbolic link.
+// scope is the set of paths to watch, given the present directories and links. Only the last element
+// of a path may be a symbolic link.
 type scope struct {
 	add func(path string) error // adds a watch
 
 	watched map[string]bool   // paths with an inotify watch
-	content map[string]bool   // files, and directories in which all entries count
-	steps   map[string]bool   // entries whose creation, removal or replacement changes the scope; true: on the path to an existing file
-	found   map[string]string // identity of the file by path; "" if there is none
+	content map[string]bool   // files, and directories in which a change of any entry is signalled
+	steps   map[string]bool   // entries whose creation, removal or replacement changes the scope; true if the path leads to an existing file
+	found   map[string]string // identity of the file, by path; "" if there is none
 }
 
 func newScope(add func(string) error) *scope {
@@ -54,9 +54,9 @@ func (s *scope) directory(path string) error {
 	return nil
 }
 
-// linked adds the target of a symbolic link in a directory if it is a regular file. It watches
-// the file and not its directory, which may have many changes. It does not watch devices: a link
-// to /dev/null would report every write to it.
+// linked adds the target of a symbolic link if it is a regular file. It watches the file and not its
+// directory, in which many other files may change. It does not watch devices, since every write to
+// /dev/null would cause a signal.
 func (s *scope) linked(path string) error {
 	real, info, err := s.resolve(path, false)
 	if err != nil || info == nil || !info.Mode().IsRegular() {
@@ -65,12 +65,11 @@ func (s *scope) linked(path string) error {
 	return s.watchContent(path, real)
 }
 
-// resolve resolves a path link by link, because each link may be replaced, as Kubernetes does with
-// "..data". It adds each watch before it reads the entry, so that no change is missed. The info
-// is nil if the path does not exist.
+// resolve resolves a path and watches each symbolic link on it, because a link may be replaced, as
+// Kubernetes does with "..data". It adds each watch before it reads the entry, so that it misses no
+// change. The info is nil if the path does not exist.
 //
-// Unlike the walk of package sandbox it does not check owners: paths that do not exist and
-// files of other users are watched, too.
+// Unlike package sandbox it does not check owners, and it accepts paths that do not exist.
 func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 	s.found[path] = ""
 	var steps []string
@@ -82,7 +81,7 @@ func (s *scope) resolve(path string, parent bool) (string, fs.FileInfo, error) {
 		if err != nil || isLink(info) || parent && last {
 			steps = append(steps, next)
 			if _, known := s.steps[next]; !known {
-				s.steps[next] = false // not known yet to exist
+				s.steps[next] = false // it is not known yet whether the path leads to a file
 			}
 			if err := s.watch(walk.Dir); err != nil {
 				return "", nil, err
@@ -144,8 +143,8 @@ func gone(err error) error {
 
 func isLink(info fs.FileInfo) bool { return info.Mode()&fs.ModeSymlink != 0 }
 
-// identity returns a text that differs for another file of the same name, and after a change of
-// owner or permissions, which decide whether the content is trusted.
+// identity returns a text that changes if the file is replaced, or gets another owner or other
+// permissions, which decide whether dcm trusts its content.
 func identity(info fs.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Set removes its inotify watches together, when the first of them ends, so that the kernel waits
-// for one SRCU grace period and not for one for each (about 12 ms, fsnotify_destroy_group). A
-// restart of the process waits for that, too. The zero value is an empty set.
+// Set is a set of watches. When the first of them ends, it removes the inotify watches of all. So the
+// kernel waits for one SRCU grace period (about 12 ms, fsnotify_destroy_group), and not for one for
+// each watch. The exit of the process would wait for each of them, too. The zero value is an empty set.
 type Set struct {
-	// Poll makes the watches of the set poll every [PollInterval] while no inotify instance or
-	// watch is available. If it is false, that is an error.
+	// Poll makes the watches poll every [PollInterval] while the limits of inotify are reached.
+	// If it is false, a reached limit is an error.
 	Poll bool
 
 	every time.Duration // poll interval; 0: PollInterval
 	limit func() error  // set by tests: the error of new instances
 
 	mu    sync.Mutex
-	ends  []func() // of the active watches
-	arms  []func() // of the watches of devices' files
-	polls int      // watches that poll
-	why   error    // of the last watch that began to poll
+	ends  []func() // end the active watches
+	arms  []func() // list and watch the files of devices again
+	polls int      // number of watches that poll
+	why   error    // why the last of them began to poll
 }
 
-// join adds a watch by its end.
+// join adds a watch. end ends it.
 func (s *Set) join(end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ends = append(s.ends, end)
 }
 
-// Rearm lists the devices' files again and watches them, for files that appeared without an event
-// of the kernel.
+// Rearm lists and watches the files of devices again, since files may appear without an event of the
+// kernel.
 func (s *Set) Rearm() {
 	s.mu.Lock()
 	arms := slices.Clone(s.arms)
@@ -55,7 +55,8 @@ func (s *Set) end() {
 // closeDelay is enough time for the kernel to free removed watches.
 const closeDelay = 50 * time.Millisecond
 
-// letGo closes an inotify instance without watches when the close does not block any more.
+// letGo closes an inotify instance whose watches were removed, after [closeDelay], so that the close
+// does not block.
 func letGo(inotify io.Closer) {
 	time.AfterFunc(closeDelay, func() { inotify.Close() })
 }

@@ -10,18 +10,19 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxAttempts limits the reads of a tree that changes meanwhile.
+// maxAttempts limits the attempts to read directories that change meanwhile.
 const maxAttempts = 10
 
 // tracker updates the inotify watches when directories are replaced.
 type tracker struct {
 	watcher *fsnotify.Watcher
-	wanted  []string // absolute
+	wanted  []string // the directories to watch, absolute paths
 	now     *scope
 	log     *slog.Logger
 }
 
-// refresh resolves the directories again and reports whether one of them is another one now.
+// refresh resolves the directories again. It reports whether a path now leads to another directory or
+// file.
 func (t *tracker) refresh() (changed bool, err error) {
 	var next *scope
 	for range maxAttempts {
@@ -32,7 +33,7 @@ func (t *tracker) refresh() (changed bool, err error) {
 	}
 	for path := range t.now.watched {
 		if !next.watched[path] {
-			// An error says that the kernel has already removed the watch.
+			// Remove fails if the kernel has already removed the watch.
 			_ = t.watcher.Remove(path)
 		}
 	}
@@ -61,14 +62,14 @@ func (t *tracker) event(ev fsnotify.Event) bool {
 	path := filepath.Clean(ev.Name)
 	before, step := t.now.steps[path]
 	content := t.now.content[filepath.Dir(path)] || t.now.content[path] && ev.Has(fsnotify.Write)
-	// Only a link that appears, or an entry of steps, changes the scope. Other files appear and
-	// disappear at each atomic write.
+	// Only a new symbolic link, or a change of an entry in steps, changes the scope. Other files
+	// appear and disappear with each atomic write.
 	if !step && !t.now.watched[path] && (!content || ev.Op == fsnotify.Write || !leads(path)) {
 		return content
 	}
 	changed := t.again() || content
-	// A new file can have the inode number, and so the identity, of the removed one. A file that
-	// was moved away and back has missed events.
+	// Do not rely on the identity: a new file can have the inode number of the removed one. Of a
+	// file that was moved away and back, events were missed.
 	moved := ev.Op&^(fsnotify.Write|fsnotify.Chmod) != 0
 	return changed || moved && (before || t.now.steps[path])
 }

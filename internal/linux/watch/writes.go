@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writes reports write(2) calls to files, including files of sysfs. There, inotify(7) reports
-// writes by programs through the same mount of sysfs, and no changes by the kernel.
+// writes reports write(2) calls to files, including files of sysfs. In sysfs, inotify(7) reports
+// writes of programs that use the same mount, but no changes that the kernel makes.
 type writes struct {
 	mu    sync.Mutex
 	file  *os.File     // nil before open
@@ -44,8 +44,8 @@ func (w *writes) close() {
 	}
 }
 
-// arm watches exactly these files. It keeps existing watches. A file that was removed and created
-// again gets a new watch. Files that do not exist are skipped.
+// arm watches exactly these files. It keeps existing watches, adds one for a file that was removed and
+// created again, and skips files that do not exist.
 func (w *writes) arm(paths []string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +72,7 @@ func (w *writes) rearm(paths []string) error {
 			}
 		}
 		for wd := range w.armed {
-			if !now[wd] { // an error says that the file was removed
+			if !now[wd] { // the call fails if the file was removed
 				_, _ = unix.InotifyRmWatch(int(fd), uint32(wd))
 			}
 		}
@@ -108,8 +108,8 @@ func (w *writes) read(changed func()) error {
 	}
 }
 
-// written reports whether a file was written or the queue has overflowed. The other event,
-// IN_IGNORED, follows the removal of a watch or a file.
+// written reports whether a file was written, or the queue has overflowed. It ignores IN_IGNORED,
+// which follows the removal of a watch or a file.
 func written(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		if binary.NativeEndian.Uint32(events[4:])&unix.IN_IGNORED == 0 {

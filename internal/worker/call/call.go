@@ -1,7 +1,6 @@
-// Package call runs a program that reads one request from standard input, writes one reply to
-// standard output and exits. dcm uses a vendor's library that way: a library that aborts,
-// hangs or leaks affects only its own process. The package does not interpret requests and
-// replies.
+// Package call runs a program that reads one request from standard input, writes one reply to standard
+// output and exits. dcm loads vendors' libraries only in such programs, so that a library that crashes,
+// hangs or leaks affects only that process. The package does not interpret requests and replies.
 package call
 
 import (
@@ -23,21 +22,21 @@ import (
 )
 
 const (
-	killTimeout = 5 * time.Second // for a killed process to exit
-	maxReply    = 1 << 20         // bytes
-	maxStderr   = 4 << 10         // bytes
+	killTimeout = 5 * time.Second // time for a killed process to exit
+	maxReply    = 1 << 20         // maximum size of a reply in bytes
+	maxStderr   = 4 << 10         // maximum size of the error output in bytes
 )
 
-// Kind says how a call failed.
+// Kind is the reason why a call failed.
 type Kind string
 
 const (
 	NoProgram Kind = "no-program" // the program does not exist
-	NoAnswer  Kind = "no-answer"  // it could not be started, or failed
-	Deadline  Kind = "deadline"   // it was killed at the deadline
+	NoAnswer  Kind = "no-answer"  // the program could not be started, or failed
+	Deadline  Kind = "deadline"   // the program was killed at the deadline
 )
 
-// Error is the error of a call. The program may have replied nevertheless.
+// Error is the error of a call. A reply may have arrived nevertheless.
 type Error struct {
 	Kind Kind
 	Err  error
@@ -47,22 +46,21 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Way is how to run the program.
+// Way describes one way to run the program.
 type Way struct {
 	Args []string
-	Attr *syscall.SysProcAttr // that of [Group], with more attributes
+	Attr *syscall.SysProcAttr // the attributes of [Group], and others if needed
 }
 
-// Group returns attributes with which the program is killed together with its own processes,
-// and when the caller exits.
+// Group returns attributes for the program: its child processes are killed together with it, and it is
+// killed when the caller exits.
 func Group() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 }
 
-// Once runs the program and returns its reply. It tries the next way if the kernel does not
-// permit one (EPERM). When it returns, the program has exited, unless it hangs in a driver and
-// the kernel cannot kill it. With an [*Error] there may be a reply, too, that says why the
-// program failed.
+// Once runs the program once and returns its reply. If the kernel does not permit one way (EPERM), it
+// tries the next. When Once returns, the program has exited, unless it hangs in a driver and cannot be
+// killed. With an [*Error], Once may also return a reply, which explains the failure.
 func Once(ctx context.Context, program string, request []byte, ways ...Way) ([]byte, error) {
 	// When ctx ends, the process is killed. The wait for its exit is limited, too.
 	last, stop := sysfs.Grace(ctx, killTimeout)
@@ -95,11 +93,11 @@ func runIn(ctx context.Context, program string, request []byte, w Way) ([]byte, 
 	cmd := exec.CommandContext(ctx, program, w.Args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), stdout, stderr
 	cmd.Dir = "/"
-	// No variable of the caller's environment affects the library. One line of a crash is
-	// enough.
+	// The library must not depend on the caller's environment. GOTRACEBACK=none limits the output of
+	// a crash to one line.
 	cmd.Env = []string{"GOTRACEBACK=none", "LANG=C"}
 	cmd.SysProcAttr = w.Attr
-	// The library may start processes of its own.
+	// Kill the whole group, since the library may start processes.
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {
@@ -122,8 +120,8 @@ func notStarted(err error) error {
 	return &Error{kind, fmt.Errorf("cannot start it: %w", err)}
 }
 
-// limited keeps the first bytes written to it and discards the rest: a library may print
-// without end.
+// limited keeps the first bytes written to it and discards the rest, since a library may print without
+// end.
 type limited struct {
 	kept  []byte
 	limit int

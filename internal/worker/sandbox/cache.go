@@ -7,17 +7,16 @@ import (
 	"runtime"
 )
 
-// places returns the directories that glibc's loader searches after its cache, on the
-// supported distributions.
+// places returns the directories that glibc's loader searches after its cache, on the distributions
+// that dcm supports.
 func places() []string {
 	triplet := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 	return []string{"/lib/" + triplet, "/usr/lib/" + triplet, "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 }
 
-// cached returns the files that /etc/ld.so.cache has for a name: those of this machine's
-// architecture, without those for specific processors. The format is that of
-// sysdeps/generic/dl-cache.h in glibc; before 2.32 it follows an older one. A damaged cache
-// has no files.
+// cached returns the paths of a library in /etc/ld.so.cache. It ignores those for other architectures
+// and for specific processors. sysdeps/generic/dl-cache.h in glibc defines the format. Before glibc
+// 2.32 the file begins with the same data in an older format. For a damaged cache it returns nothing.
 func cached(cache []byte, name string) []string {
 	const magic, header, size = "glibc-ld.so.cache1.1", 48, 24
 	start := bytes.Index(cache, []byte(magic))
@@ -47,7 +46,7 @@ func cached(cache []byte, name string) []string {
 	return out
 }
 
-// machine returns the flags of this machine's libraries in the cache.
+// machine returns the flags that libraries for this architecture have in the cache.
 func machine() uint32 {
 	return map[string]uint32{"amd64": 0x0303, "arm64": 0x0a03}[runtime.GOARCH]
 }

@@ -4,17 +4,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused returns the system calls that requests about GPUs do not need and that an attacker
-// in the process could use: to reach other processes, the network, and the kernel's keys,
-// modules, mounts, clocks and namespaces, and those that most escapes from sandboxes use. They
-// fail with EPERM, which libraries handle better than a signal.
+// refused returns the system calls that fail with EPERM. Requests about GPUs do not need them. An
+// attacker in the process could use them to reach other processes, the network, or the kernel's keys,
+// modules, mounts, clocks and namespaces, or to escape from the sandbox. Libraries handle EPERM better
+// than a signal.
 //
-// The list is of refused calls, because the calls of a library's next version are not known.
-// Programs that the library runs have the same rights.
+// It is not a list of allowed calls, because the next version of a library may need others. The filter
+// also applies to programs that the library runs.
 func (r Rights) refused() []uint32 {
 	out := append(ownRefused(), always()...)
 	for _, group := range []struct {
-		left  bool
+		keep  bool // the program keeps the right
 		calls []uint32
 	}{
 		{r.Programs, []uint32{unix.SYS_EXECVE, unix.SYS_EXECVEAT}},
@@ -22,7 +22,7 @@ func (r Rights) refused() []uint32 {
 		{r.Nodes, append(nodes(), unix.SYS_MKNODAT, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT)},
 		{r.Nodes || r.Files, append(entries(), entriesAt()...)},
 	} {
-		if !group.left {
+		if !group.keep {
 			out = append(out, group.calls...)
 		}
 	}
@@ -75,14 +75,16 @@ const (
 	offsetThird  = 32
 )
 
-// making is a call that creates a device node, and the argument that has the node's type.
+// making is a call that creates a device node. mode is the offset of the argument with the type of
+// the node.
 type making struct{ number, mode uint32 }
 
 // refuse is the result for a refused call.
 const refuse = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 
-// filter returns a program for seccomp(2) with a result for refused calls. pid is the process
-// itself, which may send signals to its threads, read its own memory and set its own limits.
+// filter returns a program for seccomp(2) that returns refuse for refused calls. It permits the process
+// pid, which is the process itself, to send signals to its threads, to read its own memory and to set
+// its own limits.
 func (r Rights) filter(pid, refuse uint32) []unix.SockFilter {
 	code := []unix.SockFilter{
 		load(offsetArch), skipIf(architecture, 1), result(unix.SECCOMP_RET_KILL_PROCESS),
@@ -96,19 +98,19 @@ func (r Rights) filter(pid, refuse uint32) []unix.SockFilter {
 		code = append(code, skipUnless(unix.SYS_SOCKET, 4), load(offsetFirst), skipIf(unix.AF_UNIX, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
 	if r.Nodes {
-		// A GPU has no block devices.
+		// Refuse block devices, which no GPU has.
 		for _, call := range madeBy() {
 			code = append(code, skipUnless(call.number, 5), load(call.mode), keep(unix.S_IFMT), skipUnless(unix.S_IFBLK, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 		}
 	}
-	// A filter cannot read its flags, which are passed by a pointer. With ENOSYS, libraries use clone.
+	// A filter cannot read the flags of clone3, which are passed by a pointer. With ENOSYS, libraries use clone.
 	code = append(code, skipUnless(unix.SYS_CLONE3, 1), result(unix.SECCOMP_RET_ERRNO|uint32(unix.ENOSYS)))
 	code = append(code, skipUnless(unix.SYS_CLONE, 4), load(offsetFirst), skipUnlessAny(namespaces, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	for _, number := range []uint32{unix.SYS_TGKILL, unix.SYS_PROCESS_VM_READV} {
 		code = append(code, skipUnless(number, 4), load(offsetFirst), skipIf(pid, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
 	}
 	code = append(code, skipUnless(unix.SYS_PRLIMIT64, 5), load(offsetFirst), skipIf(0, 2), skipIf(pid, 1), result(refuse), result(unix.SECCOMP_RET_ALLOW))
-	// TIOCSTI and TIOCLINUX insert input into a terminal.
+	// TIOCSTI and TIOCLINUX can insert input into a terminal.
 	code = append(code, skipUnless(unix.SYS_IOCTL, 4), load(offsetSecond), skipIf(unix.TIOCSTI, 1), skipUnless(unix.TIOCLINUX, 1), result(refuse))
 	return append(code, result(unix.SECCOMP_RET_ALLOW))
 }
@@ -117,7 +119,7 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// keep clears all other bits of the loaded value.
+// keep clears all bits of the loaded value except these.
 func keep(bits uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits}
 }

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Loader loads a library and its dependencies. It checks and opens each file once, and loads
-// it by its descriptor, so a later change of the path has no effect. Dependencies are loaded
-// first: glibc's loader, which trusts all paths, then does not search for them.
+// Loader loads a library and its dependencies. It checks and opens each file once, and loads it by its
+// descriptor, so a later change of the path has no effect. It loads dependencies first. Otherwise
+// glibc's loader would search for them, and it does not check owners.
 type Loader struct {
 	Trust Trust
-	// Open loads a file as dlopen with RTLD_LOCAL.
+	// Open loads a file like dlopen(3) with RTLD_LOCAL.
 	Open func(path string) (uintptr, error)
 	// Loaded reports whether the process has a library of that name.
 	Loaded func(name string) bool
@@ -26,17 +26,17 @@ type Loader struct {
 	done  map[string]bool // loaded files, by path without symbolic links
 }
 
-// ErrAbsent says that a library does not exist.
+// ErrAbsent is returned if a library does not exist.
 var ErrAbsent = errors.New("there is no such library")
 
-// Load loads a library by path or, without a slash, by name in the directories of the system's
-// loader. It first loads those of the others that exist: libraries that this one opens while
-// it runs. The error wraps [ErrAbsent] if the library does not exist, and an [*UntrustedError]
-// if it or a dependency is refused.
+// Load loads a library. name is a path or, without a slash, a name that Load searches for in the
+// directories of the system's loader. others are libraries that this one opens at run time; Load first
+// loads those that exist. The error wraps [ErrAbsent] if the library does not exist, and an
+// [*UntrustedError] if another user could have written it or a dependency.
 func (l *Loader) Load(name string, others ...string) (uintptr, error) {
 	if l.done == nil {
 		l.done = make(map[string]bool)
-		// Without the cache, only the fixed directories are searched.
+		// If the cache cannot be read, only the fixed directories are searched.
 		l.cache, _ = os.ReadFile(filepath.Join(l.Trust.Root, "etc/ld.so.cache"))
 	}
 	f, err := l.find(name, nil)
@@ -46,7 +46,7 @@ func (l *Loader) Load(name string, others ...string) (uintptr, error) {
 	for _, other := range others {
 		var untrusted *UntrustedError
 		if err := l.need(other, nil); errors.As(err, &untrusted) {
-			return 0, err // any other error: the library may not need it
+			return 0, err // after any other error the library may still work without it
 		}
 	}
 	return l.load(f)
@@ -74,8 +74,8 @@ func (l *Loader) find(name string, before []string) (*os.File, error) {
 	return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
 }
 
-// load loads the dependencies of an open library, then the library. A file that is not a
-// library is left to the system's loader, which reports the error.
+// load loads the dependencies of an open library, then the library. If the file is not a library, the
+// system's loader reports the error.
 func (l *Loader) load(f *os.File) (uintptr, error) {
 	defer f.Close()
 	l.done[f.Name()] = true
@@ -88,8 +88,8 @@ func (l *Loader) load(f *os.File) (uintptr, error) {
 			}
 		}
 	}
-	// The descriptor stays open while the process lives: the loader identifies the library by
-	// this path, and would take another file with this number for the same library.
+	// The descriptor is never closed. The loader identifies the library by this path, and would take
+	// another file with the same descriptor for the same library.
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return 0, fmt.Errorf("cannot keep %s open: %w", f.Name(), err)
@@ -98,13 +98,13 @@ func (l *Loader) load(f *os.File) (uintptr, error) {
 	handle, err := l.Open(path)
 	if err != nil {
 		unix.Close(fd)
-		// The loader's message has the path of the descriptor.
+		// The loader's message contains the path of the descriptor.
 		return 0, errors.New(strings.ReplaceAll(err.Error(), path, f.Name()))
 	}
 	return handle, nil
 }
 
-// need loads a dependency if it exists. Otherwise the system's loader reports it.
+// need loads a dependency if it exists. If it does not, the system's loader reports that later.
 func (l *Loader) need(name string, dirs []string) error {
 	if l.Loaded(name) {
 		return nil
@@ -123,7 +123,7 @@ func (l *Loader) need(name string, dirs []string) error {
 	return err
 }
 
-// runPath returns the directories in which a library has its dependencies searched.
+// runPath returns the directories that a library names for its dependencies (RUNPATH, RPATH).
 func runPath(f *elf.File, origin string) []string {
 	var out []string
 	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobodyID is the user and group that own no files. The packages would have to create and
-// remove a user of dcm's own.
+// nobodyID is the ID of the user and of the group nobody, which own no files. dcm does not create a
+// user for this.
 const nobodyID = 65534
 
 // Rights are the privileges that the program keeps; the zero value keeps none.
 type Rights struct {
-	// Unprivileged changes root to the user with nobodyID, with the groups of these devices.
+	// Unprivileged changes the user from root to nobodyID, with the groups that own the devices.
 	Unprivileged bool
 	Devices      []string
-	// Capabilities are kept as far as the caller has them.
+	// Capabilities are kept if the caller has them.
 	Capabilities []uintptr
 	// Programs may be executed: libamd_smi 24.5 crashes if its shell does not start.
 	Programs bool
@@ -35,19 +35,19 @@ type Rights struct {
 	Files bool
 }
 
-// Reexec executes the program again with other arguments, a fixed environment and fewer
-// privileges: only the capabilities of r, and none from set-user-ID programs or file
-// capabilities. It returns only with an error.
+// Reexec executes the program again with other arguments, a fixed environment and fewer privileges: it
+// keeps only the capabilities of r, and gains none from set-user-ID programs or file capabilities. It
+// returns only if it fails.
 //
-// It drops the privileges of one thread: a process without cgo that loads a library itself
-// cannot change all threads. execve(2) ends the other threads.
+// It drops the privileges of one thread and then calls execve(2), which ends the other threads. A
+// process without cgo that loads C libraries cannot change all threads.
 func (r Rights) Reexec(args []string) error {
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot set no_new_privs: %w", err)
 	}
-	// The bounding set; without CAP_SETPCAP it cannot be changed.
+	// Clear the bounding set. Without CAP_SETPCAP it cannot be changed.
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if !slices.Contains(r.Capabilities, c) && unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0) != nil {
 			break
@@ -61,7 +61,7 @@ func (r Rights) Reexec(args []string) error {
 	if err := r.dropCapabilities(); err != nil {
 		return err
 	}
-	// The change of the user cleared the parent-death signal.
+	// Set the parent-death signal again, since the change of the user cleared it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot set the parent-death signal: %w", err)
 	}
@@ -93,7 +93,7 @@ func become(user int, groups []uint32) error {
 	return nil
 }
 
-// groupsOf returns the groups of the devices, without root.
+// groupsOf returns the groups that own the devices, without root.
 func groupsOf(patterns []string) []uint32 {
 	var out []uint32
 	for _, pattern := range patterns {
@@ -131,7 +131,7 @@ func (r Rights) dropCapabilities() error {
 	return nil
 }
 
-// kept returns the capabilities that stay, as bits.
+// kept returns the kept capabilities as bits.
 func (r Rights) kept() (bits [2]uint32) {
 	for _, c := range r.Capabilities {
 		bits[c/32] |= 1 << (c % 32)

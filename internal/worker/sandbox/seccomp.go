@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InstallSeccomp finishes the sandbox in the program that [Rights.Reexec] has executed, before
-// it loads a library. It checks that the privileges are dropped, prevents other processes of
-// the same user from tracing this one, and installs the filter of system calls.
+// InstallSeccomp completes the sandbox. The program calls it after [Rights.Reexec] has executed it, and
+// before it loads a library. It checks that the privileges are dropped, prevents other processes of the
+// same user from tracing this one, and installs the filter of system calls.
 func (r Rights) InstallSeccomp() error {
 	if err := r.confirm(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (r Rights) confirm() error {
 	return nil
 }
 
-// install sets the filter for all threads. On a kernel without seccomp there is no filter.
+// install sets the filter for all threads. On a kernel without seccomp it does nothing.
 func install(code []unix.SockFilter) error {
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	odd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))

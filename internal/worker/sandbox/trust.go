@@ -12,20 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trust says whose files are trusted: root's and the user's.
+// Trust defines whose files are trusted: those of root and of one user.
 type Trust struct {
-	Root string // "/", or in tests a directory above which nothing is checked
+	Root string // "/"; a test may set a directory, whose parents are not checked
 	User int    // the user of the program
 
-	overflow int // the user that the kernel shows for unmapped owners of files; -1: not trusted
+	overflow int // the ID that the kernel shows for owners without a mapping, if trusted; otherwise -1
 }
 
-// TrustOf returns the trust of a program of that user.
+// TrustOf returns the trust for a program that runs as a user.
 func TrustOf(user int) Trust {
 	return Trust{Root: "/", User: user, overflow: overflow()}
 }
 
-// UntrustedError says that another user could have written a file.
+// UntrustedError is returned if another user could have written a file.
 type UntrustedError struct {
 	File string // the path to open
 	At   string // the directory, link or file on this path
@@ -39,13 +39,13 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("%s is refused: %s, on the way to it, %s", e.File, e.At, e.Why)
 }
 
-// Open opens a regular file for reading. It refuses the file if another user owns, or can
-// write to, the file, a directory on the path or a symbolic link on the path. It goes from one
-// open directory to the next, so it opens the file that it has checked. The name of the
-// returned file is the path without links.
+// Open opens a regular file for reading. It returns an [*UntrustedError] if another user owns or can
+// write to the file, a directory on the path or a symbolic link on the path. It opens each directory
+// relative to the one before, so the file that it opens is the one that it has checked. The name of the
+// returned file is the path without symbolic links.
 //
-// A directory with the sticky bit may be writable: only owners can replace entries, and their
-// owner is checked.
+// A directory with the sticky bit may be writable for other users: they cannot replace entries of
+// trusted owners.
 func (t Trust) Open(path string) (*os.File, error) {
 	w := walk{trust: t, file: path, path: pathwalk.New("/", path)}
 	if !filepath.IsAbs(path) {
@@ -64,7 +64,7 @@ func (t Trust) Open(path string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: unix.EISDIR}
 }
 
-// walk is the resolution of a path.
+// walk is the state of the resolution of a path.
 type walk struct {
 	trust Trust
 	file  string
@@ -141,7 +141,7 @@ func (w *walk) follow(fd int, at string) error {
 	return nil
 }
 
-// open opens the file with that status.
+// open opens the file. It returns an [*UntrustedError] if the file was replaced since st was read.
 func (w *walk) open(name, at string, st unix.Stat_t) (*os.File, error) {
 	fd, err := unix.Openat(w.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -178,10 +178,10 @@ func (t Trust) owner(uid int) bool {
 	return uid == 0 || uid == t.User || uid == t.overflow
 }
 
-// overflow returns the user that the kernel shows for owners without a mapping in this user
-// namespace, if root has no mapping; otherwise -1. In such a namespace root's files cannot be
-// distinguished from those of other users. Only unprivileged users run in one, and any program that
-// loads the library has the same risk there.
+// overflow returns the ID that the kernel shows for owners without a mapping in this user namespace, if
+// root has no mapping; otherwise -1. In such a namespace root's files look like those of other unmapped
+// users, so files of all of them are trusted. Only unprivileged users run in such a namespace, and
+// every program that loads the library has the same risk there.
 func overflow() int {
 	maps, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 type Failure[K ~string] struct {
 	Kind   K      `json:"kind"`
 	Text   string `json:"text"`
-	Status uint32 `json:"status,omitempty"` // status of the library, 0 if it gave none
+	Status uint32 `json:"status,omitempty"` // status code of the library; 0 if there is none
 }
 
 func (f *Failure[K]) Error() string { return f.Text }
@@ -19,7 +19,8 @@ func Fail[K ~string](kind K, format string, args ...any) error {
 	return &Failure[K]{Kind: kind, Text: fmt.Errorf(format, args...).Error()}
 }
 
-// AsFailure returns err as a Failure, of the kind otherwise if it is none; nil for nil.
+// AsFailure converts an error to a Failure. An error of another type gets the kind otherwise. For nil
+// it returns nil.
 func AsFailure[K ~string](err error, otherwise K) *Failure[K] {
 	if err == nil {
 		return nil

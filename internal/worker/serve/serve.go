@@ -1,6 +1,6 @@
-// Package serve is for programs that package call runs: they read one request, print one
-// reply as JSON and exit. The package does not interpret requests; of a reply it knows only the
-// form of its error.
+// Package serve contains the main functions of programs that package call runs. They read one request,
+// print one reply as JSON and exit. The package does not interpret requests. Of a reply it knows only
+// the form of the error.
 package serve
 
 import (
@@ -25,9 +25,8 @@ func Request(args []string) ([]byte, error) {
 	return data, nil
 }
 
-// Print calls reply, prints what it returns, and returns the program's exit status: 1 if
-// failed reports true of the reply. A library that prints to standard output cannot disturb
-// the reply.
+// Print calls reply, prints the result, and returns the exit status of the program: 1 if failed returns
+// true for the result, otherwise 0. Output that a library prints meanwhile goes to standard error.
 func Print[T any](program string, reply func() T, failed func(T) bool) int {
 	out, err := keepStdout()
 	if err != nil {
@@ -45,8 +44,8 @@ func Print[T any](program string, reply func() T, failed func(T) bool) int {
 	return 0
 }
 
-// keepStdout returns standard output for the reply, and redirects descriptor 1, to which a
-// library prints, to standard error.
+// keepStdout returns standard output for the reply. It redirects descriptor 1, to which a library
+// prints, to standard error.
 func keepStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

@@ -60,17 +60,17 @@ func TestWatch_ReportsUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	told, done := make(chan struct{}, 1), make(chan error, 1)
+	changed, done := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		done <- desired.Dir(dir).Watch(ctx, func() {
 			select {
-			case told <- struct{}{}:
+			case changed <- struct{}{}:
 			default:
 			}
 		})
 	}()
 	// The watch may start after the first change, so the test repeats the change until it is seen.
-	for i := 2; desired.Dir(dir).Read().Text != "[]" || len(told) == 0; i++ {
+	for i := 2; desired.Dir(dir).Read().Text != "[]" || len(changed) == 0; i++ {
 		bring("..2"+string(rune('a'+i%26))+filepath.Base(t.TempDir()), "[]")
 	}
 	cancel()

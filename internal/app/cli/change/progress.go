@@ -13,15 +13,15 @@ import (
 // progress shows a run: on a terminal one line for each GPU, redrawn; elsewhere one line for
 // each finished step.
 type progress struct {
-	con    *console.Console
-	before string // the id of the run before, which is not ours
-	ran    bool   // a run of ours was seen
-	lines  int    // drawn last
-	told   map[string]bool
+	con     *console.Console
+	before  string // the id of the run before, which is not ours
+	ran     bool   // a run of ours was seen
+	lines   int    // drawn last
+	printed map[string]bool
 }
 
 func newProgress(con *console.Console, before *runstate.Run) *progress {
-	p := &progress{con: con, told: make(map[string]bool)}
+	p := &progress{con: con, printed: make(map[string]bool)}
 	if before != nil {
 		p.before = before.ID
 	}
@@ -40,8 +40,8 @@ func (p *progress) update(h *host.Host) {
 		return
 	}
 	for _, s := range run.Steps {
-		if key := fmt.Sprint(s.Undo, s.Step); !s.Finished.IsZero() && !p.told[key] {
-			p.told[key] = true
+		if key := fmt.Sprint(s.Undo, s.Step); !s.Finished.IsZero() && !p.printed[key] {
+			p.printed[key] = true
 			fmt.Fprintln(p.con.Out, stepLine(s))
 		}
 	}

@@ -16,8 +16,8 @@ func State(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	if !h.Here() || err == nil && s != nil {
 		return s, err
 	}
-	if told, lost := DaemonState(ctx, h); lost == nil {
-		return told, nil
+	if state, lost := DaemonState(ctx, h); lost == nil {
+		return state, nil
 	}
 	return s, err
 }

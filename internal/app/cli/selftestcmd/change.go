@@ -54,12 +54,12 @@ func selftestChange(ctx context.Context, h *host.Host, con *console.Console, o s
 	if err := changeable(ctx, h, cfg, gpus); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	told, stop, err := forwardProgress(h, con)
+	progress, stop, err := forwardProgress(h, con)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	defer stop()
-	job, err := selftestJob(h, cfg, o, told)
+	job, err := selftestJob(h, cfg, o, progress)
 	if err != nil {
 		return err
 	}
@@ -133,17 +133,17 @@ func forwardProgress(h *host.Host, con *console.Console) (file string, stop func
 	}), nil
 }
 
-func selftestJob(h *host.Host, cfg *config.Config, o selftestOptions, told string) (systemd.Job, error) {
+func selftestJob(h *host.Host, cfg *config.Config, o selftestOptions, progress string) (systemd.Job, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return systemd.Job{}, err
 	}
-	file, err := o.file(time.Now())
+	archive, err := o.file(time.Now())
 	if err != nil {
 		return systemd.Job{}, err
 	}
-	j := systemd.Job{Name: selftestUnit, Description: "Self-test of dcm", Directory: "/", File: told}
-	j.Command = []string{self, "selftest", "--change", "--within", "--archive=" + file}
+	j := systemd.Job{Name: selftestUnit, Description: "Self-test of dcm", Directory: "/", File: progress}
+	j.Command = []string{self, "selftest", "--change", "--within", "--archive=" + archive}
 	if o.powerOff {
 		j.Command = append(j.Command, "--power-was-off")
 	}
