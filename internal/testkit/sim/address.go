@@ -8,7 +8,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The kinds hold only well-formed addresses, so these need no errors.
+// The fields of Kinds are constants in a valid form, so these functions return no errors.
 
 func domain(a partition.Address) uint64 {
 	d, _, _ := strings.Cut(string(a), ":")
@@ -21,14 +21,14 @@ func inDomain(a partition.Address, d uint64) partition.Address {
 	return partition.Address(fmt.Sprintf("%04x:%s", d, rest))
 }
 
-// bus returns the bus number; every function here is device 0, function 0.
+// bus returns the bus number. Device and function are 0 for every address here.
 func bus(a partition.Address) uint64 {
 	n, _ := strconv.ParseUint(strings.Split(string(a), ":")[1], 16, 8)
 	return n
 }
 
-// root is the PCI root complex that the bus hangs off, "0000:80", and port the
-// root port between them.
+// root returns the PCI root complex of the bus, such as "0000:80", and port the root port between
+// them.
 func root(a partition.Address) string {
 	return fmt.Sprintf("%04x:%02x", domain(a), bus(a)&0xe0)
 }
@@ -37,7 +37,7 @@ func port(a partition.Address) string {
 	return fmt.Sprintf("%s:%02x.1", root(a), bus(a)&0x1f)
 }
 
-// pciPath is the device's directory below /sys.
+// pciPath returns the device's directory below /sys.
 func pciPath(a partition.Address) string {
 	return "devices/pci" + root(a) + "/" + port(a) + "/" + string(a)
 }

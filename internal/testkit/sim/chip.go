@@ -6,7 +6,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Chip is a PCI function's model.
+// Chip is a model of a PCI function.
 type Chip struct {
 	Product              string
 	Driver               string // the kernel module that drives it
@@ -16,22 +16,22 @@ type Chip struct {
 	Revision             uint8
 
 	GFX    int // KFD's gfx_target_version, 90402 for gfx942
-	XCC    int // 0: the chip has no partition files
-	CU     int // active compute units of one XCC
+	XCC    int // number of compute dies; 0: the chip has no partition files
+	CU     int // active compute units of one compute die
 	SDMA   int
 	VCN    int
 	JPEG   int
 	VRAM   uint64 // bytes
 	APU    bool
-	Locked bool // an SR-IOV virtual function: its modes are the host's
+	Locked bool // an SR-IOV virtual function: only the host can change its modes
 
-	MIG string // the stand-in library's name of the board; "" for none of NVIDIA's
+	MIG string // the board's name in the stand-in for libnvidia-ml; "" for a GPU without MIG
 
-	Accepts []Accepted         // which compute modes fit which memory mode
-	Memory  []partition.Memory // supported memory modes; one: it is fixed
+	Accepts []Accepted         // the compute modes that the driver accepts with each memory mode
+	Memory  []partition.Memory // the supported memory modes; if there is only one, it cannot be changed
 }
 
-// Accepted is the compute modes that fit a memory mode.
+// Accepted lists the compute modes that the driver accepts with a memory mode.
 type Accepted struct {
 	Memory  partition.Memory
 	Compute []partition.Compute
@@ -43,7 +43,7 @@ func (c Chip) AMD() bool { return c.Driver == "amdgpu" }
 // NVIDIA reports whether nvidia drives the chip.
 func (c Chip) NVIDIA() bool { return c.Driver == "nvidia" }
 
-// fits lists the compute modes that the driver accepts with m.
+// fits returns the compute modes that the driver accepts with m.
 func (c Chip) fits(m partition.Memory) []partition.Compute {
 	i := slices.IndexFunc(c.Accepts, func(a Accepted) bool { return a.Memory == m })
 	if i < 0 {
@@ -52,14 +52,14 @@ func (c Chip) fits(m partition.Memory) []partition.Compute {
 	return c.Accepts[i].Compute
 }
 
-// computeModes lists every compute mode that fits some memory mode.
+// computeModes returns the compute modes that the driver accepts with any memory mode.
 func (c Chip) computeModes() []partition.Compute {
 	return slices.DeleteFunc(partition.ComputeModes(), func(m partition.Compute) bool {
 		return len(c.memoryFor(m)) == 0
 	})
 }
 
-// memoryFor lists the memory modes that m fits.
+// memoryFor returns the memory modes with which the driver accepts m.
 func (c Chip) memoryFor(m partition.Compute) []partition.Memory {
 	var out []partition.Memory
 	for _, a := range c.Accepts {
@@ -83,7 +83,7 @@ func mi300x() Chip {
 			{partition.NPS2, []partition.Compute{dpx}},
 			{partition.NPS4, []partition.Compute{qpx, cpx}},
 		},
-		// NPS8 is listed, though no compute mode fits it.
+		// The hardware lists NPS8, although no compute mode can be used with it.
 		Memory: []partition.Memory{partition.NPS1, partition.NPS2, partition.NPS4, partition.NPS8},
 	}
 }
@@ -130,7 +130,7 @@ func mi210() Chip {
 	}
 }
 
-// aspeed is the VGA of a server's management controller.
+// aspeed is the display of a server's management controller.
 func aspeed() Chip {
 	return Chip{
 		Product: "ASPEED Graphics Family", Driver: "ast", Class: 0x030000, Revision: 0x52,

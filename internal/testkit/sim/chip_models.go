@@ -27,8 +27,8 @@ func mi350p() Chip {
 	return c
 }
 
-// futureAMD is a model that no table has: a plan can rely only on what the device lists.
-// Its pairs of modes differ from those of every known model.
+// futureAMD is a model that dcm has no table for, and whose pairs of modes differ from those of every
+// known model. A plan for it can only use what the device reports.
 func futureAMD() Chip {
 	const spx, dpx, tpx, qpx, cpx = partition.SPX, partition.DPX, partition.TPX, partition.QPX, partition.CPX
 	c := mi355x()

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errno is an errno that is written by its name.
+// Errno is an errno that is written as its name.
 type Errno syscall.Errno
 
-// MarshalText writes "EBUSY".
+// MarshalText returns the name, such as "EBUSY".
 func (e Errno) MarshalText() ([]byte, error) {
 	return []byte(unix.ErrnoName(syscall.Errno(e))), nil
 }
 
-// UnmarshalText reads "EBUSY".
+// UnmarshalText parses a name, such as "EBUSY".
 func (e *Errno) UnmarshalText(text []byte) error {
 	const highest = 133 // EHWPOISON
 	for n := syscall.Errno(1); n <= highest; n++ {
@@ -29,13 +29,13 @@ func (e *Errno) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown errno %q: it is a name like EBUSY", text)
 }
 
-// Duration is a duration that is written "1.5s"; negative, "forever".
+// Duration is a duration that is written as "1.5s", or "forever" if it is negative.
 type Duration time.Duration
 
-// Forever blocks until it is interrupted.
+// Forever is the duration of a call that blocks until it is interrupted.
 const Forever Duration = -1
 
-// MarshalText writes "1.5s".
+// MarshalText returns a text such as "1.5s".
 func (d Duration) MarshalText() ([]byte, error) {
 	if d < 0 {
 		return []byte("forever"), nil
@@ -43,7 +43,7 @@ func (d Duration) MarshalText() ([]byte, error) {
 	return []byte(time.Duration(d).String()), nil
 }
 
-// UnmarshalText reads "1.5s" or "forever".
+// UnmarshalText parses a text such as "1.5s" or "forever".
 func (d *Duration) UnmarshalText(text []byte) error {
 	if string(text) == "forever" {
 		*d = Forever

@@ -14,21 +14,21 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// face is the state that all inodes of a mounted tree share.
+// face is the common state of all inodes of a mounted tree.
 type face struct {
 	node  *Node
 	since time.Time
 
 	mu      sync.Mutex
 	closing map[*Handle]bool
-	changed chan struct{} // closed when closing shrinks
+	changed chan struct{} // closed when an entry is removed from closing
 }
 
 func newFace(n *Node) *face {
 	return &face{node: n, since: time.Now(), closing: make(map[*Handle]bool), changed: make(chan struct{})}
 }
 
-// attributes sets the attributes as sysfs does: owned by root, one page long.
+// attributes sets the attributes as in sysfs: the owner is root, and the size is one page.
 func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.Mode = e.Mode
 	out.Nlink = 1
@@ -39,8 +39,8 @@ func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.SetTimes(&f.since, &f.since, &f.since)
 }
 
-// known returns how long the kernel may cache the attributes. Those of directories and links
-// do not change.
+// known returns how long the kernel may cache the attributes of an entry. Those of directories and
+// links do not change.
 func (f *face) known(e *Entry) time.Duration {
 	if kind := e.Mode & syscall.S_IFMT; kind == syscall.S_IFDIR || kind == syscall.S_IFLNK {
 		return staticTTL
@@ -48,8 +48,8 @@ func (f *face) known(e *Entry) time.Duration {
 	return f.node.opts.Cache
 }
 
-// lasts returns how long the kernel may cache that the path exists. The directories above the
-// devices exist in every state of the node.
+// lasts returns how long the kernel may cache that the path exists. The directories above the devices
+// exist in every state of the node.
 func (f *face) lasts(name string, otherwise time.Duration) time.Duration {
 	switch name {
 	case "ctl", "dev", "sys", "sys/bus", "sys/bus/pci", "sys/bus/pci/devices", "sys/class", "sys/devices", "sys/devices/platform":
@@ -63,8 +63,8 @@ func (f *face) lasts(name string, otherwise time.Duration) time.Duration {
 
 const staticTTL = 24 * time.Hour
 
-// process returns the PID of the caller. The kernel has the thread, numbered in the PID
-// namespace of the mount.
+// process returns the PID of the caller. The kernel reports the thread ID in the PID namespace of the
+// mount.
 func (f *face) process(ctx context.Context) int {
 	caller, ok := fuse.FromContext(ctx)
 	if !ok {
@@ -84,9 +84,9 @@ func (f *face) process(ctx context.Context) int {
 	return int(caller.Pid)
 }
 
-// The kernel reports the last close(2) of a file some time after it has returned. But
-// close(2) waits until the kernel has sent a flush. A caller that closes a device and then
-// writes a mode could get EBUSY. So a write waits for all devices with a flush and no close.
+// The kernel reports the last close(2) of a file some time after the call has returned. A program that
+// closes a device and then writes a mode could get EBUSY because of that. But close(2) itself waits
+// for a flush message. So a write waits until all devices with a flush are closed.
 
 func (f *face) flushed(h *Handle) {
 	f.mu.Lock()
@@ -102,8 +102,8 @@ func (f *face) released(h *Handle) {
 	f.changed = make(chan struct{})
 }
 
-// drain waits until every device with a closed descriptor is closed. It gives up after a
-// short time, since another descriptor may be open.
+// drain waits until every device with a flush is closed. It gives up after a short time, since the
+// flush may not have been for the last descriptor.
 func (f *face) drain(ctx context.Context) {
 	const drainTimeout = 100 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Op is an operation that a fault can strike.
+// Op is an operation that a fault can affect.
 type Op string
 
 // The operations.
@@ -22,23 +22,23 @@ const (
 	OpRead    Op = "read"    // a read of a partition file
 	OpUnload  Op = "unload"
 	OpLoad    Op = "load" // with a GPU: the driver's probe of that GPU
-	OpNow     Op = "now"  // immediately; only to let a GPU vanish
-	OpShow    Op = "show" // how a file of the tree is shown, until the faults are cleared
+	OpNow     Op = "now"  // no operation: the fault occurs immediately; only for Vanish
+	OpShow    Op = "show" // a file has other properties until the faults are cleared
 )
 
-// Fault is one thing that goes wrong. The zero value of a field asks for nothing.
+// Fault is an error of one operation. Fields with their zero value have no effect.
 type Fault struct {
 	Op   Op                `json:"op"`
 	GPU  partition.Address `json:"gpu,omitempty"`  // "" for any
-	File string            `json:"file,omitempty"` // of a read: only this file, "current_compute_partition"
+	File string            `json:"file,omitempty"` // for OpRead: only this file, such as "current_compute_partition"
 
-	// Errno is what the operation fails with, before it had any effect; with
-	// After, after it. EIO of a compute write always comes after: KFD could not
-	// be started again after the switch.
+	// Errno is the error of the operation, which then has no effect. With After, the operation
+	// has its effect before the error. EIO of a compute write always means that: KFD could not be
+	// started again after the switch.
 	Errno Errno `json:"errno,omitempty"`
 	After bool  `json:"after,omitempty"`
-	// Hang blocks the operation, which is interruptible meanwhile, and then lets
-	// it go on. A probe that hangs makes the GPU late, not the load.
+	// Hang delays the operation, which can be interrupted meanwhile. A delayed probe delays the
+	// GPU, not the load of the module.
 	Hang   Duration `json:"hang,omitempty"`
 	Vanish bool     `json:"vanish,omitempty"` // the GPU falls off the bus: ENODEV
 	Wrong  bool     `json:"wrong,omitempty"`  // success is claimed without effect; a read shows another mode
@@ -46,17 +46,17 @@ type Fault struct {
 	// Unknown is a read of a mode that is no mode (15), as of a GPU that has left the bus.
 	Unknown bool `json:"unknown,omitempty"`
 
-	// Of a file that is shown, which is the GPU's or, without a GPU, any by its path,
+	// For OpShow: a file of the GPU or, without a GPU, any file by its path, such as
 	// "dev/dri/renderD130":
-	Gone        bool   `json:"gone,omitempty"`        // it is not there
-	Permissions uint32 `json:"permissions,omitempty"` // it has these instead
+	Gone        bool   `json:"gone,omitempty"`        // the file does not exist
+	Permissions uint32 `json:"permissions,omitempty"` // the file has these permissions
 
-	Skip   int  `json:"skip,omitempty"`  // let that many operations pass first
-	Times  int  `json:"times,omitempty"` // strike that often; 0 is once
+	Skip   int  `json:"skip,omitempty"`  // number of operations before the fault occurs
+	Times  int  `json:"times,omitempty"` // how often the fault occurs; 0 means once
 	Always bool `json:"always,omitempty"`
 }
 
-// Check returns what is wrong with the fault itself.
+// Check returns an error if the fault is not valid.
 func (f Fault) Check() error {
 	ops := []Op{OpCompute, OpMemory, OpRead, OpUnload, OpLoad, OpNow, OpShow}
 	switch {
@@ -76,7 +76,7 @@ func (f Fault) Check() error {
 	return nil
 }
 
-// Inject arms a fault.
+// Inject adds a fault.
 func (n *Node) Inject(f Fault) error {
 	if err := f.Check(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (n *Node) Inject(f Fault) error {
 	return nil
 }
 
-// lie shows files otherwise than they are. n.mu is held.
+// lie changes how files are shown. The caller holds n.mu.
 func (n *Node) lie(root *Entry) {
 	for _, f := range n.faults {
 		name := f.File
@@ -124,7 +124,7 @@ func (n *Node) lie(root *Entry) {
 	}
 }
 
-// ClearFaults disarms every fault. A GPU that vanished stays away.
+// ClearFaults removes all faults. A GPU that has vanished does not return.
 func (n *Node) ClearFaults() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,8 +132,8 @@ func (n *Node) ClearFaults() {
 	n.changed()
 }
 
-// strike returns the first armed fault of the operation, and uses it up. b is
-// nil for an operation of the whole node. n.mu is held.
+// strike returns the first fault of the operation, and counts its occurrence. b is nil for an operation
+// of the whole node. The caller holds n.mu.
 func (n *Node) strike(op Op, b *board, file string) Fault {
 	for i := range n.faults {
 		f := &n.faults[i]
@@ -153,8 +153,8 @@ func (n *Node) strike(op Op, b *board, file string) Fault {
 	return Fault{}
 }
 
-// hits reports whether the fault is meant for the GPU. The load as a whole and
-// the probe of one GPU are two things; an unload has only the whole.
+// hits reports whether the fault is for this GPU. A fault of a load without a GPU is for the load as a
+// whole, with a GPU for the probe of that GPU. A fault of an unload is always for the whole.
 func (f *Fault) hits(b *board) bool {
 	switch {
 	case f.GPU == "":
@@ -165,8 +165,8 @@ func (f *Fault) hits(b *board) bool {
 	return b.Address == f.GPU
 }
 
-// meet lets the fault of an operation, if there is one, happen as far as it is
-// before the operation's effect. It returns the rest of it.
+// meet applies the part of a fault that comes before the effect of the operation. It returns the
+// fault, whose error may come after the effect.
 func (n *Node) meet(ctx context.Context, op Op, b *board, file string) (Fault, error) {
 	n.mu.Lock()
 	f := n.strike(op, b, file)
@@ -186,7 +186,7 @@ func (n *Node) meet(ctx context.Context, op Op, b *board, file string) (Fault, e
 	return f, nil
 }
 
-// late is the error that comes after the effect.
+// late returns the error that comes after the effect.
 func (f Fault) late() error {
 	if f.Errno != 0 && f.After {
 		return syscall.Errno(f.Errno)
@@ -194,7 +194,7 @@ func (f Fault) late() error {
 	return nil
 }
 
-// wait lets d pass, or forever if d is negative, and answers EINTR when ctx ends.
+// wait waits for d, or forever if d is negative. It returns EINTR when ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// inode is a path of the tree. It is read again each time, so that files
-// appear, disappear and change immediately; [Options] can loosen that. The kernel caches what never
-// changes: else it asks two questions for each step of each path that anyone takes.
+// inode is a path of the tree. It looks up the entry at each operation, so a change of the tree is
+// visible immediately, unless [Options.Cache] permits a delay. The kernel caches only what never
+// changes. Otherwise it would send two requests for each component of each path.
 type inode struct {
 	fs.Inode
 	face *face
@@ -33,8 +33,8 @@ func (i *inode) entry() (*Entry, bool) {
 	return e, ok && !e.hidden
 }
 
-// Lookup finds hidden entries too: a name that is not found would be dropped by
-// the kernel, and a file that is bound to another place would count as deleted.
+// Lookup also finds hidden entries. Otherwise the kernel would drop the name, and a file that is
+// bind-mounted elsewhere would count as deleted.
 func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	below := path.Join(i.path, name)
 	e, ok := i.face.node.Lookup(below)
@@ -50,8 +50,8 @@ func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*f
 	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
 }
 
-// number is a path's inode number: the same one always, so that a file bound
-// to another place is that file again after it was away.
+// number returns the inode number of a path. It is always the same, so that a bind-mounted file is the
+// same file after it was hidden.
 func number(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -83,8 +83,7 @@ func (i *inode) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) s
 	return 0
 }
 
-// Setattr lets O_TRUNC pass, and has no other effect: udev sets owners and modes
-// of device nodes.
+// Setattr accepts O_TRUNC and changes of owner and mode, which udev makes, and ignores them.
 func (i *inode) Setattr(ctx context.Context, h fs.FileHandle, _ *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	return i.Getattr(ctx, h, out)
 }
@@ -97,9 +96,8 @@ func (i *inode) Readlink(context.Context) ([]byte, syscall.Errno) {
 	return []byte(e.Target), 0
 }
 
-// Open refuses, as sysfs does and even for root, to open a file for what it
-// cannot do (kernfs_fop_open). A file that is away, though someone has it bound
-// to another place, is not found.
+// Open returns an error if the file is opened for an operation that it does not have. sysfs does that,
+// too, even for root (kernfs_fop_open). A hidden file is not found.
 func (i *inode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	e, ok := i.entry()
 	access := flags & syscall.O_ACCMODE

@@ -9,8 +9,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// openFile is an open file of sys or ctl. Its content is made by a read at its
-// beginning and stays for the reads after that, as sysfs has it.
+// openFile is an open file of sys or ctl. A read at offset 0 determines its content for the following
+// reads, as in sysfs.
 type openFile struct {
 	inode *inode
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ func (f *openFile) content(ctx context.Context, fresh bool) (string, error) {
 	return text, nil
 }
 
-// Write hands each write(2) over as a whole, wherever the file's offset is.
+// Write passes on each write(2) as a whole, at any offset.
 func (f *openFile) Write(ctx context.Context, data []byte, _ int64) (uint32, syscall.Errno) {
 	e, ok := f.inode.entry()
 	if !ok || e.write == nil {
@@ -77,13 +77,13 @@ var (
 	_ fs.FileReleaser = (*openDevice)(nil)
 )
 
-// Flush is a close(2); perhaps not of the last descriptor.
+// Flush is called for each close(2), not only for that of the last descriptor.
 func (d *openDevice) Flush(context.Context) syscall.Errno {
 	d.face.flushed(d.handle)
 	return 0
 }
 
-// Release is the last close(2).
+// Release is called for the last close(2).
 func (d *openDevice) Release(context.Context) syscall.Errno {
 	d.handle.Close()
 	d.face.released(d.handle)

@@ -10,8 +10,8 @@ import (
 type Handle struct {
 	PID    int
 	Device string // "kfd", "dri/renderD128", "nvidia0"
-	board  *board // nil for those of a driver as a whole
-	nvidia bool   // it is nvidia's, not amdgpu's
+	board  *board // nil for a device of a driver as a whole
+	nvidia bool   // a device of nvidia, not of amdgpu
 	node   *Node
 
 	attachment     // of /dev/kfd
@@ -39,8 +39,8 @@ func (n *Node) openKFD(pid int) (*Handle, error) {
 	return n.open(h), nil
 }
 
-// openDRM is an open of a device below /dev/dri. The render node of a partition
-// that is not active is there, but cannot be opened (amdgpu_xcp_open_device).
+// openDRM opens a device below /dev/dri. The render node of an inactive partition exists, but cannot
+// be opened (amdgpu_xcp_open_device).
 func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -59,8 +59,8 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	return h, nil
 }
 
-// open counts the handle, unless it is of another driver's device, which does
-// not keep amdgpu busy. n.mu is held.
+// open counts the handle, unless its device is of another driver, which does not keep amdgpu busy. The
+// caller holds n.mu.
 func (n *Node) open(h *Handle) *Handle {
 	h.node = n
 	if h.board == nil || h.board.Chip.AMD() || h.nvidia {
@@ -69,8 +69,8 @@ func (n *Node) open(h *Handle) *Handle {
 	return h
 }
 
-// Close is the last close of the open file. The GPU stays busy for a moment:
-// KFD tears a process down asynchronously.
+// Close is the last close of the open file. The GPU stays busy for a moment, since KFD removes a
+// process asynchronously.
 func (h *Handle) Close() {
 	n := h.node
 	n.mu.Lock()
@@ -101,8 +101,8 @@ func (n *Node) held(match func(*Handle) bool) bool {
 	return false
 }
 
-// kfdPIDs lists the processes that have /dev/kfd open, or are said to have memory. n.mu
-// is held.
+// kfdPIDs returns the processes that have /dev/kfd open, or have memory by [Node.Use]. The caller holds
+// n.mu.
 func (n *Node) kfdPIDs() []int {
 	var out []int
 	for h := range n.handles {
@@ -119,7 +119,7 @@ func (n *Node) kfdPIDs() []int {
 	return out
 }
 
-// partitions is how many partitions are active.
+// partitions returns the number of active partitions.
 func (b *board) partitions() int {
 	if b.Chip.XCC == 0 {
 		return 1

@@ -1,6 +1,6 @@
 package sim
 
-// properties is the properties file of a GPU node (kfd_topology.c: node_show).
+// properties returns the properties file of a GPU node (kfd_topology.c: node_show).
 func (k kfdGPU) properties(all []kfdGPU) string {
 	c := k.Chip
 	xcc := max(1, c.XCC/k.of)
@@ -48,8 +48,8 @@ func (k kfdGPU) properties(all []kfdGPU) string {
 	}.String()
 }
 
-// location is the PCI bus, device and function; on a GPU with more than one node
-// the node's number is in the four highest bits.
+// location returns the PCI bus, device and function. On a GPU with several nodes, the four highest bits
+// are the number of the node.
 func (k kfdGPU) location() uint64 {
 	id := bus(k.Address) << 8
 	if k.of > 1 {

@@ -9,11 +9,11 @@ import (
 	"dcm/internal/gpu/record"
 )
 
-// Kind is a node as data: its boards in PCI order.
+// Kind is a kind of node: its boards in PCI order.
 type Kind struct {
 	Name   string
 	About  string
-	CPUs   int // sockets: NUMA nodes, and CPU nodes of the KFD topology
+	CPUs   int // number of sockets: of NUMA nodes, and of CPU nodes of the KFD topology
 	Boards []Board
 
 	driver string // version of the nvidia module; "" for the simulator's
@@ -24,12 +24,12 @@ type Board struct {
 	Chip    Chip
 	Address partition.Address
 	NUMA    int
-	Hive    int // 1, 2, …: the XGMI hive; 0 for none
+	Hive    int // number of the XGMI hive, from 1; 0 for none
 
-	recorded *recorded // nil for a kind of the simulator's own
+	recorded *recorded // nil for a built-in kind
 }
 
-// Kinds lists every kind of node.
+// Kinds returns all kinds of nodes.
 func Kinds() []Kind {
 	oam := []string{"05", "26", "46", "65", "85", "a6", "c6", "e5"}
 	sxm := []string{"1b", "43", "52", "61", "9d", "c3", "d1", "df"}
@@ -72,8 +72,8 @@ func LookupKind(name string) (Kind, error) {
 	return Kind{}, fmt.Errorf("unknown kind of node %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// Scaled returns the kind with that many GPUs: fewer, or the same boards again
-// in further PCI domains, with hives of their own.
+// Scaled returns the kind with another number of GPUs. For more GPUs the same boards are repeated in
+// further PCI domains and hives.
 func (k Kind) Scaled(gpus int) Kind {
 	var others, all []Board
 	for _, b := range k.Boards {
@@ -101,8 +101,8 @@ func (k Kind) Scaled(gpus int) Kind {
 	return k
 }
 
-// eight puts one chip on each of the buses, the first half at NUMA node 0, and
-// joins that many neighbours to a hive.
+// eight returns eight boards with the same chip, each on its own bus. The first half is at NUMA node 0.
+// Each `joined` neighbouring GPUs are in one hive.
 func eight(c Chip, buses []string, perHive int) []Board {
 	var out []Board
 	for i, bus := range buses {
@@ -115,7 +115,7 @@ func eight(c Chip, buses []string, perHive int) []Board {
 	return out
 }
 
-// apus are MI300A: each is a PCI domain and a NUMA node.
+// apus returns MI300A: each is in its own PCI domain and NUMA node.
 func apus() []Board {
 	var out []Board
 	for i := range 4 {

@@ -11,14 +11,14 @@ import (
 	"dcm/internal/gpu/nvml/standin"
 )
 
-// instance is a GPU instance that a GPU has, with the ids of its compute instances.
+// instance is a GPU instance with the IDs of its compute instances.
 type instance struct {
 	ID      int
 	Compute []int
 }
 
-// beginMIG makes the state of the stand-in of NVIDIA's library, with which the GPUs
-// begin; where there is one, it is that of the boot before, unless that was of others.
+// beginMIG creates the state file of the stand-in for libnvidia-ml. It keeps the file of the boot
+// before if that is of the same GPUs.
 func (n *Node) beginMIG() error {
 	if n.opts.MIG == "" || len(n.nvidias()) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (n *Node) updateMIG(change func(*standin.State)) error {
 	})
 }
 
-// instances are those of each GPU, as the stand-in has made them.
+// instances returns the instances of each GPU, from the stand-in's state.
 func (n *Node) instances(boards []*board) [][]instance {
 	out := make([][]instance, len(boards))
 	s, ok := n.standIn()
@@ -84,23 +84,23 @@ func (n *Node) instances(boards []*board) [][]instance {
 	return out
 }
 
-// migCache is the stand-in's state as it was last read.
+// migCache is the stand-in's state when it was last read.
 type migCache struct {
 	sync.Mutex
-	file  string // "" when there is none, or no more
+	file  string // "" if there is no state
 	ino   uint64
 	state standin.State
 }
 
-// End lets go of the stand-in's state, which may be removed then: files that are still
-// open are closed some time after the process that had them has ended.
+// End stops the use of the stand-in's state, which can then be removed. Files that a process left open
+// are closed some time after its end.
 func (n *Node) End() {
 	n.mig.Lock()
 	defer n.mig.Unlock()
 	n.mig.file = ""
 }
 
-// standIn reads the stand-in's state, which is replaced as a whole with each change.
+// standIn reads the stand-in's state. Each change replaces the file.
 func (n *Node) standIn() (standin.State, bool) {
 	n.mig.Lock()
 	defer n.mig.Unlock()
@@ -146,7 +146,7 @@ func (n *Node) count(b *board) {
 	})
 }
 
-// lose has the stand-in know that a GPU has left the bus. n.mu is held.
+// lose writes into the stand-in's state that a GPU was removed from the bus. The caller holds n.mu.
 func (n *Node) lose(b *board) {
 	_ = n.updateMIG(func(s *standin.State) {
 		for i := range s.GPUs {

@@ -16,18 +16,17 @@ type minor struct {
 	partition int
 }
 
-// xcps is how many partitions' devices the driver registers for a GPU, active
-// or not (amdgpu_xcp.h: MAX_XCP).
+// xcps is the number of partitions that the driver registers devices for, active or not
+// (amdgpu_xcp.h: MAX_XCP).
 const xcps = 8
 
-// allocateMinors numbers the DRM devices as the kernel does when the drivers
-// are probed in PCI order: each device takes a render and a primary minor, of
-// which there are 64 each; what does not fit goes on from 192
-// (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT). With old it gets none, and its
-// partition neither has a node nor is one of KFD's ("Skip xcp node").
+// allocateMinors numbers the DRM devices as the kernel does if the drivers are probed in PCI order. Each
+// device gets a render minor and a primary minor. There are 64 of each; further ones begin at 192
+// (drm_drv.c: DRM_MINOR_LIMIT, DRM_EXTENDED_MINOR_LIMIT). With old there are no further ones, and the
+// partition has neither a node nor a KFD node ("Skip xcp node").
 //
-// After a rebind a device has the lowest free minors. Scattered gives such an order: that
-// of the partitions' numbers, and the GPUs backwards.
+// After a rebind a device gets the lowest free minors. scattered returns such an order: by the numbers
+// of the partitions, and with the GPUs in reverse order.
 func allocateMinors(boards []*board, old, scattered bool) {
 	primary, render, extended := 0, 128, 192
 	take := func(next *int, limit int) int {
@@ -56,7 +55,7 @@ type drmDevice struct {
 	partition int
 }
 
-// drmDevices lists the devices that the drivers register, in the order of their minors.
+// drmDevices returns the devices that the drivers register, in the order of their minors.
 func drmDevices(boards []*board, scattered bool) []drmDevice {
 	var out []drmDevice
 	for _, b := range boards {
@@ -76,7 +75,7 @@ func drmDevices(boards []*board, scattered bool) []drmDevice {
 	return out
 }
 
-// renderMinor is the number of a partition's render node.
+// renderMinor returns the number of a partition's render node.
 func (b *board) renderMinor(partition int) int {
 	for _, m := range b.minors {
 		if m.render && m.partition == partition {
@@ -97,7 +96,7 @@ func (n *Node) RenderNode(a partition.Address, partition int) string {
 	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
 }
 
-// ofPartition lists the minors of a partition's device.
+// ofPartition returns the minors of a partition's device.
 func (b *board) ofPartition(p int) []minor {
 	var out []minor
 	for _, m := range b.minors {

@@ -9,15 +9,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The partition files, by their names below a GPU's directory.
+// The names of the partition files below a GPU's directory.
 const (
 	computeFile = "current_compute_partition"
 	memoryFile  = "current_memory_partition"
 	configFile  = "xcp_config"
 )
 
-// SetCompute is a write to current_compute_partition. A switch that has begun is
-// not interruptible.
+// SetCompute is a write to current_compute_partition. A switch cannot be interrupted.
 func (n *Node) SetCompute(ctx context.Context, a partition.Address, text string) error {
 	b, err := n.wrote(a, computeFile)
 	if err != nil {
@@ -35,9 +34,8 @@ func (n *Node) SetCompute(ctx context.Context, a partition.Address, text string)
 	return n.endSwitch(b, mode, fault)
 }
 
-// beginSwitch locks the GPU for a switch to the mode it returns; "" if the GPU
-// has it already (amdgpu_xcp_switch_partition_mode returns early then, busy or
-// not).
+// beginSwitch locks the GPU for a switch. It returns the new mode, or "" if the GPU already has it: then
+// amdgpu_xcp_switch_partition_mode returns early even if the GPU is busy.
 func (n *Node) beginSwitch(b *board, text string) (partition.Compute, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,9 +68,8 @@ func (n *Node) endSwitch(b *board, mode partition.Compute, fault Fault) error {
 	return fault.late()
 }
 
-// SetMemory is a write to current_memory_partition: it records a request for the
-// whole hive. Writing the current mode returns early and leaves an earlier
-// request as it is.
+// SetMemory is a write to current_memory_partition. It records a request for the whole hive. A write of
+// the current mode returns early and does not change an earlier request.
 func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) error {
 	b, err := n.wrote(a, memoryFile)
 	if err != nil {
@@ -99,8 +96,8 @@ func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) 
 	return fault.late()
 }
 
-// SetConfig is a write to compute_partition_config/xcp_config: it selects the
-// mode that the files next to it describe, and switches nothing.
+// SetConfig is a write to compute_partition_config/xcp_config. It selects the mode that the files next
+// to it describe, and does not switch.
 func (n *Node) SetConfig(_ context.Context, a partition.Address, text string) error {
 	b, err := n.wrote(a, configFile)
 	if err != nil {
@@ -131,8 +128,8 @@ func (n *Node) wrote(a partition.Address, file string) (*board, error) {
 	return b, nil
 }
 
-// read is a read of a partition file, whose content is to be taken only after a
-// fault has had its time.
+// read is a read of a partition file. It first applies a fault, which may hang, and only then
+// determines the content.
 func (n *Node) read(ctx context.Context, b *board, file string, content func() string) (string, error) {
 	fault, err := n.meet(ctx, OpRead, b, file)
 	if err == nil && b.recorded != nil && b.recorded.errors[file] != 0 {
@@ -162,7 +159,7 @@ func (n *Node) read(ctx context.Context, b *board, file string, content func() s
 	return text + "\n", fault.late()
 }
 
-// another returns a well-formed content that is not the true one.
+// another returns a valid content that differs from the true one.
 func another(text string) string {
 	for _, lie := range []string{string(partition.DPX), string(partition.SPX)} {
 		if _, compute := prefix(partition.ComputeModes(), text); compute && text != lie {

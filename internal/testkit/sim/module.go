@@ -10,8 +10,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// moduleState is the content of /sys/module/amdgpu/initstate, "" when the module
-// is not loaded (Documentation/ABI/stable/sysfs-module).
+// moduleState is the content of /sys/module/amdgpu/initstate, or "" if the module is not loaded
+// (Documentation/ABI/stable/sysfs-module).
 type moduleState string
 
 const (
@@ -21,13 +21,12 @@ const (
 	going  moduleState = "going"
 )
 
-// Parameters are the module's parameters.
+// Parameters are the parameters of the module.
 type Parameters struct {
 	Mode partition.Compute `json:"user_partt_mode,omitempty"` // "" lets the driver choose
 }
 
-// ParseParameters reads a module's arguments, "user_partt_mode=4". Other
-// parameters are the driver's own affair.
+// ParseParameters parses a module's arguments, such as "user_partt_mode=4". It ignores other parameters.
 func ParseParameters(args map[string]string) (Parameters, error) {
 	var p Parameters
 	text, ok := args["user_partt_mode"]
@@ -45,7 +44,7 @@ func ParseParameters(args map[string]string) (Parameters, error) {
 	return p, nil
 }
 
-// String is the content of the parameter's file.
+// String returns the content of the parameter's file.
 func (p Parameters) String() string {
 	for i, m := range partition.ComputeModes() {
 		if m == p.Mode {
@@ -92,8 +91,8 @@ func (n *Node) Unload(ctx context.Context) error {
 	return nil
 }
 
-// Load is finit_module(2). It returns when every GPU that answers was probed; a
-// module that is there already is left as it is, as modprobe does.
+// Load is finit_module(2). It returns after the probes of all GPUs that do not hang. If the module is
+// loaded, it does nothing, as modprobe does.
 func (n *Node) Load(ctx context.Context, p Parameters) error {
 	if done, err := n.beginLoad(); done || err != nil {
 		return err
@@ -131,7 +130,7 @@ func (n *Node) endLoad(s moduleState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s == live {
-		// bus_add_driver and do_init_module send these when the probes have ended.
+		// The kernel sends these after the probes (bus_add_driver, do_init_module).
 		n.emit("add", "bus/pci/drivers/amdgpu", "drivers")
 		n.emit("add", "module/amdgpu", "module")
 	}
@@ -185,7 +184,7 @@ func (n *Node) reset(ctx context.Context, boards []*board) {
 	}
 }
 
-// probe binds a GPU, or lets the fault of its probe happen. n.mu is held.
+// probe binds a GPU, or applies the fault of its probe. The caller holds n.mu.
 func (n *Node) probe(b *board, f Fault) {
 	switch {
 	case f.Vanish:
@@ -200,7 +199,7 @@ func (n *Node) probe(b *board, f Fault) {
 	}
 }
 
-// bindLater binds a GPU that is late, unless the driver was unloaded meanwhile.
+// bindLater binds a GPU after the delay of its probe, unless the driver was unloaded meanwhile.
 func (n *Node) bindLater(b *board, d time.Duration) {
 	load := n.loads
 	time.AfterFunc(d, func() {

@@ -17,8 +17,7 @@ type Mounted struct {
 	server *fuse.Server
 }
 
-// Mount shows the node at the directory: below it sys, dev and ctl. It needs
-// root and /dev/fuse.
+// Mount mounts the node at the directory, with sys, dev and ctl below it. It needs root and /dev/fuse.
 func Mount(n *Node, dir string) (*Mounted, error) {
 	fd, err := mountFUSE(dir)
 	if err != nil {
@@ -40,12 +39,11 @@ func Mount(n *Node, dir string) (*Mounted, error) {
 	return m, nil
 }
 
-// largest is the largest request.
+// largest is the size of the largest request in bytes.
 const largest = 128 << 10
 
-// mountFUSE is mount(8) without its helper. go-fuse would do it too, but its
-// descriptor is inherited by every child process, and the mount then outlives
-// the server: opens hang instead of failing.
+// mountFUSE mounts without the helper program of mount(8). go-fuse can do that, too, but child processes
+// inherit its descriptor. Then the mount outlives the server, and opens hang instead of failing.
 func mountFUSE(dir string) (int, error) {
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -59,9 +57,8 @@ func mountFUSE(dir string) (int, error) {
 	return fd, nil
 }
 
-// refusePolls provokes the one poll after which the kernel does not ask again. Go's
-// runtime polls every file that it opens, and would block on a server that runs
-// in the same process.
+// refusePolls causes one poll, after whose refusal the kernel sends no more. Go's runtime polls every
+// file that it opens, and would block on a server in the same process.
 func refusePolls(name string) error {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -72,8 +69,7 @@ func refusePolls(name string) error {
 	return err
 }
 
-// Unmount takes the node away. Files that are still open stay so until they are
-// closed or this process ends.
+// Unmount unmounts the node. Open files stay usable until they are closed or this process ends.
 func (m *Mounted) Unmount() error {
 	if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("cannot unmount %s: %w", m.dir, err)
@@ -81,17 +77,16 @@ func (m *Mounted) Unmount() error {
 	return nil
 }
 
-// Abort unmounts the node immediately: what hangs in it fails, and so does
-// every use of a file that is still open. A process that serves a node to itself
-// could otherwise not end while one of its own writes hangs.
+// Abort unmounts the node immediately. Operations that hang in it fail, and so does each use of an open
+// file. Without Abort, a process that uses its own node could not end while one of its writes hangs.
 func (m *Mounted) Abort() error {
-	// Forced, the kernel breaks the connection first (fuse_umount_begin) and then
-	// says EBUSY if there are open files.
+	// With MNT_FORCE the kernel first closes the connection (fuse_umount_begin). Then it returns
+	// EBUSY if there are open files.
 	if err := unix.Unmount(m.dir, unix.MNT_FORCE); err == nil {
 		return nil
 	}
 	return m.Unmount()
 }
 
-// Wait waits until the node is unmounted, by whomever, and no file of it is open.
+// Wait waits until the node is unmounted and no file of it is open.
 func (m *Mounted) Wait() { m.server.Wait() }

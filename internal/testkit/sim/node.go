@@ -8,7 +8,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Options are how a node behaves, apart from its kind.
+// Options define the behaviour of a node that does not depend on its kind.
 type Options struct {
 	SwitchLatency time.Duration // of a compute switch
 	ReloadLatency time.Duration // of a driver load
@@ -16,35 +16,34 @@ type Options struct {
 	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
-	OldMinors     bool          // kernels before 6.12: there are 64 DRM minors of each kind, and no more
+	OldMinors     bool          // kernels before 6.12: there are only 64 DRM minors of each kind
 	Modeset       bool          // nvidia_drm has modeset=1
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
 	Uevent func(Uevent) // receives the kernel events of devices; must not wait
 
-	Memory      partition.Memory // the mode that GPUs which support it boot in; "" for their first
+	Memory      partition.Memory // memory mode at boot of the GPUs that support it; "": the first one that each supports
 	UsageFormat UsageFormat      // format of the usage tables of the partitions
 
 	// MIG is the state file of the stand-in for libnvidia-ml;
 	// "" for GPUs that were never partitioned.
 	MIG string
 
-	// Cache is how long the kernel may take what it has seen to be there still; what
-	// a directory lists and a file holds is read again. It is for readers that
-	// open ten thousands of files.
+	// Cache is how long the kernel may assume that an existing file still exists. Contents are
+	// always read again. It makes readers faster that open ten thousands of files.
 	Cache time.Duration
 }
 
-// Node is the state machine. Its methods may be called concurrently; where they
-// stand for a system call, their error is a syscall.Errno.
+// Node is the state machine. Its methods may be called concurrently. Methods that stand for a system
+// call return a syscall.Errno.
 type Node struct {
 	kind Kind
 	opts Options
 
 	mu      sync.Mutex
 	boards  []*board
-	module  moduleState // of amdgpu
-	nvidia  moduleState // and of nvidia
+	module  moduleState // the state of amdgpu
+	nvidia  moduleState // the state of nvidia
 	params  Parameters
 	loads   int
 	unloads int
@@ -53,35 +52,34 @@ type Node struct {
 	faults  []Fault
 	uses    uses
 
-	structure uint64 // changes when files come or go
-	topology  uint64 // changes when KFD nodes do
+	structure uint64 // incremented when files are added or removed
+	topology  uint64 // incremented when KFD nodes change
 	cache     cache
 	mig       migCache
 }
 
-// board is one PCI function's state.
+// board is the state of one PCI function.
 type board struct {
 	Board
 	index  int
-	minors []minor // of its DRM devices
+	minors []minor // the minors of its DRM devices
 
 	vanished bool
-	bound    bool // to its driver
+	bound    bool // bound to its driver
 	compute  partition.Compute
 	memory   partition.Memory
-	pending  partition.Memory  // requested of the driver
+	pending  partition.Memory  // requested with a write to the driver
 	next     partition.Memory  // passed to the firmware when the driver was unloaded
 	config   partition.Compute // compute_partition_config's selection
 
 	resetting bool // the hive is in reset: reads and writes are refused
 	switching bool
-	settled   time.Time // the last teardown of a process that used it
+	settled   time.Time // when the last process that used it was removed
 	switches  int
-	writes    map[string]int // write(2) calls, by file, refused ones too
+	writes    map[string]int // number of write(2) calls by file, including failed ones
 }
 
-// New returns a node as it is after boot: the driver loaded, every GPU in the
-// mode that it comes up in.
+// New returns a node in its state after boot: the driver is loaded, and every GPU is in its initial mode.
 func New(k Kind, o Options) *Node {
 	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
 	for i, b := range k.Boards {
@@ -92,14 +90,14 @@ func New(k Kind, o Options) *Node {
 	return n
 }
 
-// Begin makes the state that the stand-in of NVIDIA's library has, as after a boot.
+// Begin creates the state of the stand-in for libnvidia-ml, as after a boot.
 func (n *Node) Begin() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.beginMIG()
 }
 
-// Reset makes the node as it is after boot. Open files stay open.
+// Reset sets the state after boot. Open files stay open.
 func (n *Node) Reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,7 +123,7 @@ func (n *Node) boot() {
 	}
 }
 
-// driven is how a module is at boot: there, if there is one of its chips.
+// driven returns the state of a module at boot: it is loaded if there is a chip for it.
 func (n *Node) driven(by func(Chip) bool) moduleState {
 	if slices.ContainsFunc(n.boards, func(b *board) bool { return by(b.Chip) }) {
 		return live
@@ -133,7 +131,7 @@ func (n *Node) driven(by func(Chip) bool) moduleState {
 	return absent
 }
 
-// bind is the driver's probe of a GPU. n.mu is held.
+// bind is the driver's probe of a GPU. The caller holds n.mu.
 func (n *Node) bind(b *board) {
 	b.bound = true
 	if b.Chip.XCC > 0 {
@@ -143,7 +141,7 @@ func (n *Node) bind(b *board) {
 	n.changed()
 }
 
-// vanish takes a GPU off the bus. n.mu is held.
+// vanish removes a GPU from the bus. The caller holds n.mu.
 func (n *Node) vanish(b *board) {
 	b.vanished, b.bound = true, false
 	if b.Chip.NVIDIA() {
@@ -152,7 +150,7 @@ func (n *Node) vanish(b *board) {
 	n.changed()
 }
 
-// changed says that files came or went. n.mu is held.
+// changed records that files were added or removed. The caller holds n.mu.
 func (n *Node) changed() {
 	n.structure++
 	n.topology++
@@ -168,7 +166,7 @@ func (n *Node) find(a partition.Address) *board {
 	return nil
 }
 
-// hive returns the boards that share b's memory mode, b among them.
+// hive returns the boards that share b's memory mode, including b.
 func (n *Node) hive(b *board) []*board {
 	if b.Hive == 0 {
 		return []*board{b}

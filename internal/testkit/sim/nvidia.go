@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu/nvml/standin"
 )
 
-// controlNVIDIA loads or unloads the nvidia module, with all that uses it.
+// controlNVIDIA loads or unloads the nvidia module and the modules that use it.
 func (n *Node) controlNVIDIA(_ context.Context, text string) error {
 	switch strings.TrimSpace(text) {
 	case "load":
@@ -20,8 +20,7 @@ func (n *Node) controlNVIDIA(_ context.Context, text string) error {
 	return syscall.EINVAL
 }
 
-// UnloadNVIDIA is delete_module(2) of nvidia and of the modules that use it. What the
-// module alone remembers is gone then.
+// UnloadNVIDIA is delete_module(2) of nvidia and of the modules that use it. The module loses its state.
 func (n *Node) UnloadNVIDIA() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,7 +45,7 @@ func (n *Node) UnloadNVIDIA() error {
 	return nil
 }
 
-// LoadNVIDIA is finit_module(2). A module that is there already is left as it is.
+// LoadNVIDIA is finit_module(2). If the module is loaded, it does nothing.
 func (n *Node) LoadNVIDIA() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,7 +85,7 @@ func (n *Node) openNVIDIA(name string, b *board, instance, pid int) (*Handle, er
 	return h, nil
 }
 
-// nvidias are the boards in the order in which the driver numbers them.
+// nvidias returns the boards in the order in which the driver numbers them.
 func (n *Node) nvidias() []*board {
 	return slices.DeleteFunc(slices.Clone(n.boards), func(b *board) bool { return !b.Chip.NVIDIA() })
 }

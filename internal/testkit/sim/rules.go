@@ -9,11 +9,11 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The rules decide, from what is known, which errno the driver answers with.
+// These functions determine which errno the driver returns.
 
-// parseCompute is what amdgpu_gfx_set_compute_partition makes of a write: the
-// name counts by its prefix, in either case; then whether the mode fits the
-// memory mode (gfx_v9_4_3: __aqua_vanjaram_is_valid_mode).
+// parseCompute parses a write as amdgpu_gfx_set_compute_partition does. A prefix of the name is enough, in
+// upper or lower case. Then it checks whether the mode fits the memory mode (gfx_v9_4_3:
+// __aqua_vanjaram_is_valid_mode).
 func parseCompute(c Chip, now partition.Memory, text string) (partition.Compute, error) {
 	mode, ok := prefix(partition.ComputeModes(), text)
 	if !ok || !slices.Contains(c.fits(now), mode) {
@@ -22,8 +22,8 @@ func parseCompute(c Chip, now partition.Memory, text string) (partition.Compute,
 	return mode, nil
 }
 
-// parseMemory is amdgpu_gmc's current_memory_partition_store: only the supported
-// modes have a name.
+// parseMemory parses a write as amdgpu_gmc's current_memory_partition_store does. It accepts only the
+// names of supported modes.
 func parseMemory(c Chip, text string) (partition.Memory, error) {
 	switch mode, ok := prefix(c.Memory, text); {
 	case c.fixedMemory():
@@ -44,11 +44,11 @@ func prefix[M ~string](modes []M, text string) (M, bool) {
 	return "", false
 }
 
-// fixedMemory reports whether the memory mode cannot be written; then the
-// driver creates no available_memory_partition (amdgpu_gmc_sysfs_init).
+// fixedMemory reports whether the memory mode cannot be changed. Then the driver does not create
+// available_memory_partition (amdgpu_gmc_sysfs_init).
 func (c Chip) fixedMemory() bool { return c.APU || c.Locked || len(c.Memory) < 2 }
 
-// available is the content of available_compute_partition.
+// available returns the content of available_compute_partition.
 func available(c Chip, now partition.Memory) string {
 	if modes := c.fits(now); len(modes) > 0 {
 		return partition.List(modes)
@@ -56,8 +56,8 @@ func available(c Chip, now partition.Memory) string {
 	return "Not supported"
 }
 
-// modeAtLoad is the compute mode that the driver comes up in: what the module
-// parameter wants if that fits, else its own choice by memory mode.
+// modeAtLoad returns the compute mode after a load of the driver: that of the module parameter if it fits
+// the memory mode, otherwise the default of the memory mode.
 func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.Compute {
 	if slices.Contains(c.fits(m), wanted) {
 		return wanted
@@ -76,8 +76,8 @@ func (n *Node) lockable(b *board, now time.Time) error {
 	return nil
 }
 
-// unloadable is the module's reference count: every open device file holds it.
-// A teardown under way does not.
+// unloadable checks the reference count of the module: each open device file has a reference. A process
+// that is being removed has none.
 func (n *Node) unloadable() error {
 	if n.held(func(h *Handle) bool { return !h.nvidia }) || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
 		return syscall.EBUSY

@@ -7,20 +7,20 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// State is what there is to know about a node.
+// State is the state of a node in JSON.
 type State struct {
 	Kind       string     `json:"kind"`
 	Module     string     `json:"module"` // "live", "coming"; "" when the driver is not loaded
-	NVIDIA     string     `json:"nvidia"` // the same of the other driver
+	NVIDIA     string     `json:"nvidia"` // the same for nvidia
 	Parameters Parameters `json:"parameters"`
-	Loads      int        `json:"loads"` // since boot, without the first
+	Loads      int        `json:"loads"` // number of loads since boot, without the first
 	Unloads    int        `json:"unloads"`
 
-	// Writes to the partition files of all GPUs, refused ones too.
+	// Numbers of writes to the partition files of all GPUs, including failed ones.
 	ComputeWrites int `json:"computeWrites"`
 	MemoryWrites  int `json:"memoryWrites"`
 
-	UseReads int `json:"useReads"` // reads of the usage
+	UseReads int `json:"useReads"` // number of reads of usage tables
 
 	GPUs    []GPUState    `json:"gpus"`
 	Holders []HolderState `json:"holders"`
@@ -28,23 +28,23 @@ type State struct {
 	Allowed []Allowance   `json:"allowed"`
 }
 
-// GPUState is one GPU's part of it.
+// GPUState is the state of one GPU.
 type GPUState struct {
 	Address    partition.Address `json:"address"`
-	Compute    partition.Compute `json:"compute,omitempty"` // "" while the driver is not bound
+	Compute    partition.Compute `json:"compute,omitempty"` // "" if no driver is bound
 	Memory     partition.Memory  `json:"memory,omitempty"`
 	Pending    partition.Memory  `json:"pending,omitempty"` // active after the next load
 	Bound      bool              `json:"bound"`
 	Vanished   bool              `json:"vanished,omitempty"`
 	Partitions int               `json:"partitions"`
-	Switches   int               `json:"switches"`         // compute switches that happened
-	Writes     map[string]int    `json:"writes,omitempty"` // by file
+	Switches   int               `json:"switches"`         // number of completed compute switches
+	Writes     map[string]int    `json:"writes,omitempty"` // number of writes, by file
 }
 
-// Mode returns the modes the GPU has.
+// Mode returns the present modes of the GPU.
 func (g GPUState) Mode() partition.Mode { return partition.Mode{Compute: g.Compute, Memory: g.Memory} }
 
-// HolderState is one process that has devices open.
+// HolderState is a process that has devices open.
 type HolderState struct {
 	PID     int      `json:"pid"`
 	Devices []string `json:"devices"`
@@ -53,7 +53,7 @@ type HolderState struct {
 	Attached []partition.Address `json:"attached,omitempty"`
 }
 
-// State returns the node's state.
+// State returns the state of the node.
 func (n *Node) State() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()

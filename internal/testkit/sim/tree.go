@@ -14,23 +14,23 @@ import (
 // Entry is one file, directory, link or device of the tree.
 type Entry struct {
 	Mode   uint32 // type and permissions
-	Target string // of a link
+	Target string // target of a link
 
 	read   func(context.Context) (string, error)
 	write  func(context.Context, string) error
 	device func(pid int) (*Handle, error) // opens a device
 	list   func() map[string]*Entry       // a directory's entries
-	hidden bool                           // known by name, but not there
+	hidden bool                           // the name is known, but the file does not exist
 }
 
-// cache holds what was built for one state of the structure.
+// cache contains the tree of one state of the structure.
 type cache struct {
 	structure, topology uint64
 	root                *Entry
 	nodes               map[string]*Entry
 }
 
-// Lookup returns what is at the path, "sys/class/kfd", without following links.
+// Lookup returns the entry at the path, such as "sys/class/kfd", without following links.
 func (n *Node) Lookup(name string) (*Entry, bool) {
 	e := n.root()
 	for part := range strings.SplitSeq(name, "/") {
@@ -47,8 +47,7 @@ func (n *Node) Lookup(name string) (*Entry, bool) {
 	return e, true
 }
 
-// ReadFile returns the content of the file at the path, which may lead through
-// links.
+// ReadFile returns the content of the file at the path. It follows links.
 func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
 	e, err := n.follow(name, 40)
 	if err != nil {
@@ -60,7 +59,7 @@ func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
 	return e.read(ctx)
 }
 
-// follow is path_resolution(7), for those who read the tree without mounting it.
+// follow resolves links (path_resolution(7)), for readers of a tree that is not mounted.
 func (n *Node) follow(name string, links int) (*Entry, error) {
 	done, rest := "", strings.Trim(path.Clean("/"+name), "/")
 	for rest != "" {
@@ -82,7 +81,7 @@ func (n *Node) follow(name string, links int) (*Entry, error) {
 	return e, nil
 }
 
-// Names lists a directory; nil for anything else.
+// Names returns the names in a directory; nil if the path is not a directory.
 func (e *Entry) Names() []string {
 	if e.list == nil {
 		return nil
@@ -91,7 +90,7 @@ func (e *Entry) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(entries)), func(name string) bool { return entries[name].hidden })
 }
 
-// root returns the tree for the state the node is in.
+// root returns the tree for the present state of the node.
 func (n *Node) root() *Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +113,7 @@ func newTree() tree { return make(tree) }
 
 func (t tree) root() *Entry { return directory(func() map[string]*Entry { return t }) }
 
-// dir returns the directory at the path, made if it is not there.
+// dir returns the directory at the path. It adds the directory if it does not exist.
 func (t tree) dir(name string) tree {
 	for part := range strings.SplitSeq(name, "/") {
 		below := newTree()
@@ -140,10 +139,10 @@ func (t tree) put(name string, e *Entry) {
 // text adds a read-only file.
 func (t tree) text(name, content string) { t.put(name, file(0o444, content)) }
 
-// link adds a link to another path of the same tree; t is its root.
+// link adds a link to another path of the same tree. t is the root of the tree.
 func (t tree) link(name, target string) { t.put(name, link(name, target)) }
 
-// lazy adds a directory that is built when it is first looked into.
+// lazy adds a directory whose entries are made at the first access.
 func (t tree) lazy(name string, build func(tree)) {
 	t.put(name, directory(sync.OnceValue(func() map[string]*Entry {
 		below := newTree()
@@ -156,7 +155,7 @@ func directory(list func() map[string]*Entry) *Entry {
 	return &Entry{Mode: syscall.S_IFDIR | 0o755, list: list}
 }
 
-// file is a file whose content ends with a newline, unless it is empty.
+// file returns a file whose content ends with a newline, unless it is empty.
 func file(permissions uint32, content string) *Entry {
 	if content != "" && !strings.HasSuffix(content, "\n") {
 		content += "\n"
@@ -164,19 +163,19 @@ func file(permissions uint32, content string) *Entry {
 	return &Entry{Mode: syscall.S_IFREG | permissions, read: func(context.Context) (string, error) { return content, nil }}
 }
 
-// link is a link at one path of the tree to another, relative as sysfs has them:
-// up to what the link's directory and the target's parent have in common, so that
-// the last element is always the target's name (kernfs_get_target_path).
+// link returns a link from one path of the tree to another. It is relative, as in sysfs: it goes up to the
+// common directory of the link's directory and the target's parent, so the last element is always the
+// target's name (kernfs_get_target_path).
 func link(from, to string) *Entry {
 	target, err := filepath.Rel(filepath.Dir("/"+from), filepath.Dir("/"+to))
 	if err != nil {
-		panic(err) // both are absolute
+		panic(err) // impossible, since both paths are absolute
 	}
 	return &Entry{Mode: syscall.S_IFLNK | 0o777, Target: filepath.Join(target, filepath.Base(to))}
 }
 
-// device is a device node. It is a regular file: an open of a character device
-// would reach the kernel's own driver, not this one.
+// device returns a device node. It is a regular file, since an open of a character device would reach the
+// kernel's driver.
 func device(open func(pid int) (*Handle, error)) *Entry {
 	return &Entry{Mode: syscall.S_IFREG | 0o666, device: open}
 }

@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// addCtl adds the files through which the node is driven.
+// addCtl adds the files that control the simulator:
 //
 //	module  write "load user_partt_mode=4" or "unload"
 //	nvidia  write "load" or "unload"
-//	faults  write a fault, a list of them, or "clear"; read those that are armed
+//	faults  write a fault, a list of faults, or "clear"; read the faults that have not occurred yet
 //	use     write a [Using]
 //	allow   write an [Allowance]; read them
 //	check   write "gpu" or "node": what KFD checks before a switch
 //	reset   write anything: the node is as after boot
 //	state   read the state
 //
-// They are JSON where they are not words.
+// Other contents than these words are JSON.
 func (n *Node) addCtl(t tree) {
 	t.put("ctl/module", control(func() any { return n.State().Module }, n.controlModule))
 	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, n.controlNVIDIA))

@@ -7,16 +7,15 @@ import (
 
 const drmMajor = 226
 
-// drm reports whether the module drm is loaded: Debian's is a module, which modprobe -r
-// unloads with its last user. n.mu is held.
+// drm reports whether the module drm is loaded. In Debian's kernel drm is a module, which modprobe -r
+// unloads with the last module that uses it. The caller holds n.mu.
 func (n *Node) drm() bool {
 	return n.module != absent ||
 		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && len(b.minors) > 0 })
 }
 
-// addDRM adds what shows a bound board's DRM devices outside of its own
-// directory, and the platform devices that its further partitions are, whose
-// numbers begin at xcp. It returns the next number.
+// addDRM adds the files of a bound board's DRM devices outside of its own directory, and the platform
+// devices of its further partitions. The numbers of these begin at xcp. It returns the next number.
 func (n *Node) addDRM(t tree, b *board, xcp int) int {
 	for p := range xcps {
 		minors := b.ofPartition(p)
@@ -36,8 +35,7 @@ func (n *Node) addDRM(t tree, b *board, xcp int) int {
 	return xcp
 }
 
-// addXCP adds the platform device of a further partition
-// (amdgpu_xcp_drv.c: amdgpu_xcp_drm_dev_alloc).
+// addXCP adds the platform device of a further partition (amdgpu_xcp_drv.c: amdgpu_xcp_drm_dev_alloc).
 func addXCP(t tree, minors []minor, number int, own func(tree)) string {
 	name := fmt.Sprintf("amdgpu_xcp_%d", number)
 	dir := "sys/devices/platform/" + name
@@ -52,7 +50,7 @@ func addXCP(t tree, minors []minor, number int, own func(tree)) string {
 	return dir
 }
 
-// addMinors adds a device's DRM minors to its drm directory.
+// addMinors adds the DRM minors of a device to its drm directory.
 func addMinors(t tree, device string, minors []minor) {
 	for _, m := range minors {
 		dir := device + "/drm/" + m.name

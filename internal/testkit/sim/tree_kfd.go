@@ -12,8 +12,8 @@ const (
 	kfdMajor = 234
 )
 
-// addKFD adds KFD's device and its topology (kfd_topology.c). The nodes and the
-// processes change more often than the rest and are made when they are asked for.
+// addKFD adds KFD's device and its topology (kfd_topology.c). Nodes and processes change more often than
+// the rest, so their entries are made at each access.
 func (n *Node) addKFD(t tree) {
 	t.text(kfdDir+"/dev", fmt.Sprintf("%d:0", kfdMajor))
 	t.put(kfdDir+"/uevent", uevent(fmt.Sprintf("MAJOR=%d\nMINOR=0\nDEVNAME=kfd\n", kfdMajor)))
@@ -51,7 +51,7 @@ func (n *Node) kfdProcesses() map[string]*Entry {
 	return t
 }
 
-// kfdNodes is the topology's nodes: the CPUs, then the active partitions.
+// kfdNodes returns the nodes of the topology: first the CPUs, then the active partitions.
 func (n *Node) kfdNodes() map[string]*Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,13 +70,13 @@ func (n *Node) kfdNodes() map[string]*Entry {
 	return t
 }
 
-// kfdGPU is a GPU node: one active partition, as it was when it was listed.
+// kfdGPU is a GPU node: an active partition at the time when the nodes were listed.
 type kfdGPU struct {
 	*board
 	id, partition, of int
 }
 
-// kfdGPUs lists the active partitions. n.mu is held.
+// kfdGPUs returns the active partitions. The caller holds n.mu.
 func (n *Node) kfdGPUs() []kfdGPU {
 	var out []kfdGPU
 	id := n.kind.CPUs
@@ -87,7 +87,7 @@ func (n *Node) kfdGPUs() []kfdGPU {
 		of := b.partitions()
 		for p := range of {
 			if len(b.ofPartition(p)) == 0 {
-				continue // "no drm node assigned"
+				continue // as the driver: "no drm node assigned"
 			}
 			out = append(out, kfdGPU{b, id, p, of})
 			id++
@@ -96,8 +96,8 @@ func (n *Node) kfdGPUs() []kfdGPU {
 	return out
 }
 
-// gpuID is 16 bits as KFD's are, and differs for every partition of every GPU:
-// the multiplier is odd.
+// gpuID returns a number of 16 bits, as KFD does, that differs for each partition of each GPU. The
+// multiplier is odd, so no two partitions get the same number.
 func (k kfdGPU) gpuID() uint16 { return uint16(k.index*xcps+k.partition)*40503 + 12345 }
 
 func (k kfdGPU) add(t tree, all []kfdGPU) {
@@ -109,7 +109,7 @@ func (k kfdGPU) add(t tree, all []kfdGPU) {
 	}.String())
 	t.dir("caches")
 	t.dir("p2p_links")
-	// There are as many links as the hive has partitions, and few look at them.
+	// There is a link to each other partition of the hive, and few programs read them.
 	t.lazy("io_links", func(t tree) {
 		const pcie, xgmi = 2, 11
 		kind := uint64(pcie)
@@ -123,7 +123,7 @@ func (k kfdGPU) add(t tree, all []kfdGPU) {
 	})
 }
 
-// peers lists the other partitions that are reached over XGMI.
+// peers returns the other partitions that are connected by XGMI.
 func (k kfdGPU) peers(all []kfdGPU) []kfdGPU {
 	var out []kfdGPU
 	for _, other := range all {
@@ -165,7 +165,7 @@ func addLink(t tree, number int, kind uint64, from, to int, weight uint64) {
 	}.String())
 }
 
-// properties is the form of KFD's property files: a name and a number a line.
+// properties returns the text of a property file of KFD: a name and a number in each line.
 type properties []struct {
 	name  string
 	value uint64

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// driverVersion is the version of the module.
+// driverVersion is the version of the amdgpu module.
 const driverVersion = "6.12.12"
 
 // addModule adds /sys/module/amdgpu (Documentation/ABI/stable/sysfs-module).
@@ -39,8 +39,8 @@ func (n *Node) addModule(t tree) {
 	t.link("sys/bus/pci/drivers/amdgpu/module", "sys/module/amdgpu")
 }
 
-// addDev adds /dev. The name kfd is always known, so that a file bound over
-// another /dev/kfd stays the same one over a driver reload.
+// addDev adds /dev. The name kfd is always known, so that a bind mount over another /dev/kfd stays valid
+// after a reload of the driver.
 func (n *Node) addDev(t tree) {
 	t.dir("dev/dri")
 	kfd := device(n.openKFD)
@@ -56,12 +56,12 @@ func (n *Node) addDev(t tree) {
 	}
 }
 
-// user is the module that uses amdgpu where the driver is to stay busy.
+// user is the module that uses amdgpu if a fault keeps the driver busy.
 const user = "amdgpu_peer"
 
-// references is the module's reference count: two for each open /dev/kfd, whose
-// character device is the module's too, one for each open DRM device, and one for
-// each module that uses it. n.mu is held.
+// references returns the reference count of the module: two for each open /dev/kfd, whose character device
+// also belongs to the module, one for each open DRM device, and one for each module that uses it. The
+// caller holds n.mu.
 func (n *Node) references() int {
 	count := 0
 	for h := range n.handles {
@@ -79,8 +79,8 @@ func (n *Node) references() int {
 	return count
 }
 
-// usedByModule reports whether a fault keeps the driver from ever being unloaded. In a
-// kernel that is another module's doing. n.mu is held.
+// usedByModule reports whether a fault prevents every unload of the driver. In a real kernel another module
+// would do that. The caller holds n.mu.
 func (n *Node) usedByModule() bool {
 	return slices.ContainsFunc(n.faults, func(f Fault) bool {
 		return f.Op == OpUnload && f.Always && f.Errno == Errno(syscall.EBUSY)

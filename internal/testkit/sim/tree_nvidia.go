@@ -49,8 +49,8 @@ func (n *Node) addNVIDIAModule(t tree) {
 // nvidiaUsers are the modules that use nvidia.
 var nvidiaUsers = [...]string{"nvidia_modeset", "nvidia_uvm"}
 
-// addNVIDIA adds what the driver has in /proc and /dev. The names of its device nodes
-// are always known, so that what is bound over them stays the same over a reload.
+// addNVIDIA adds the driver's files in /proc and /dev. The names of its device nodes are always known, so
+// that bind mounts over them stay valid after a reload.
 func (n *Node) addNVIDIA(t tree) {
 	boards := n.nvidias()
 	if len(boards) == 0 {
@@ -77,7 +77,7 @@ func (n *Node) addNVIDIANode(t tree, name string, b *board) {
 	t.put("dev/"+name, e)
 }
 
-// nvidiaProc is /proc/driver/nvidia, whose capabilities come and go with MIG devices.
+// nvidiaProc returns /proc/driver/nvidia, whose capabilities change with the MIG devices.
 func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 	t := newTree()
 	t.text("version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "+n.kind.driverVersion()+"  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 14.2.0\n")
@@ -92,7 +92,7 @@ func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 	return t
 }
 
-// information is what the driver shows of a GPU that is bound.
+// information returns the driver's file about a bound GPU.
 func information(b *board, minor int, version string) string {
 	return fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t %d\nGPU UUID: \t %s\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
 		"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
@@ -104,8 +104,8 @@ func (b *board) gpuUUID() string {
 	return fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", id>>32, id>>16&0xffff, id&0xffff, b.index, id&0xffffffffffff)
 }
 
-// Minors of nvidia-caps, as the driver numbers them: for each of 32 GPUs 15 GPU
-// instances, with 8 compute instances each.
+// The minors of nvidia-caps, as the driver numbers them: for each of 32 GPUs 15 GPU instances with 8
+// compute instances each.
 const (
 	capConfig, capMonitor, capFirst = 1, 2, 3
 	capsPerGPU, capsPerInstance     = 135, 9
@@ -116,7 +116,7 @@ func giMinor(gpu, gi int) int { return capFirst + capsPerGPU*gpu + capsPerInstan
 
 func ciMinor(gpu, gi, ci int) int { return giMinor(gpu, gi) + 1 + ci }
 
-// migMinors is /proc/driver/nvidia-caps/mig-minors, which never changes.
+// migMinors returns /proc/driver/nvidia-caps/mig-minors, which never changes.
 func migMinors() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "config %d\nmonitor %d\n", capConfig, capMonitor)
@@ -131,7 +131,7 @@ func migMinors() string {
 	return b.String()
 }
 
-// capabilities are the files below capabilities, with the minors of their nodes.
+// capabilities returns the files below capabilities, with the minors of their nodes.
 func (n *Node) capabilities(boards []*board) map[string]int {
 	out := map[string]int{"mig/config": capConfig, "mig/monitor": capMonitor}
 	for gpu, has := range n.instances(boards) {
@@ -146,7 +146,7 @@ func (n *Node) capabilities(boards []*board) map[string]int {
 	return out
 }
 
-// capNodes is /dev/nvidia-caps.
+// capNodes returns the nodes of /dev/nvidia-caps.
 func (n *Node) capNodes(boards []*board) map[string]*Entry {
 	t := newTree()
 	n.mu.Lock()

@@ -7,9 +7,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// addPartitionFiles adds the files that amdgpu shows for a GPU that it can
-// partition (amdgpu_gfx_sysfs_xcp_init, amdgpu_gmc_sysfs_init,
-// amdgpu_xcp_cfg_sysfs_init).
+// addPartitionFiles adds the files that amdgpu has for a GPU that supports partitions
+// (amdgpu_gfx_sysfs_xcp_init, amdgpu_gmc_sysfs_init, amdgpu_xcp_cfg_sysfs_init).
 func (n *Node) addPartitionFiles(t tree, b *board) {
 	c := b.Chip
 	show := func(name string, content func() string) *Entry {

@@ -82,7 +82,7 @@ func addFunction(t tree, b Board) {
 		c.Driver, c.Class, c.Vendor, c.Device, c.SubVendor, c.SubDevice, b.Address, alias)))
 }
 
-// configSpace is the standard header, as far as lspci and libpciaccess look.
+// configSpace returns the standard header, with the fields that lspci and libpciaccess read.
 func configSpace(c Chip) *Entry {
 	h := make([]byte, 64)
 	binary.LittleEndian.PutUint16(h[0x00:], c.Vendor)
@@ -96,7 +96,7 @@ func configSpace(c Chip) *Entry {
 	return attribute(0o644, func(context.Context) (string, error) { return string(h), nil })
 }
 
-// addAMD adds what amdgpu shows of every GPU that it drives.
+// addAMD adds the files that amdgpu has for every GPU.
 func addAMD(t tree, b *board) {
 	c := b.Chip
 	unique := b.uniqueID()
@@ -118,7 +118,7 @@ func addAMD(t tree, b *board) {
 	}
 }
 
-// uniqueID is a GPU's id, and hiveID its hive's: some number, always the same.
+// uniqueID returns a constant number as the ID of a GPU, and hiveID as that of its hive.
 func (b *board) uniqueID() uint64 { return 0x5eed<<48 | uint64(b.index+1)*0x9e3779b1 }
 
 func (b *board) hiveID() uint64 {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// addSys adds /sys. n.mu is held, here and in what it calls; the contents of
-// files are made later, without it.
+// addSys adds /sys. The caller of addSys and of the functions that it calls holds n.mu. The contents of
+// files are made later, without the lock.
 func (n *Node) addSys(t tree) {
 	for _, f := range static(n.kind) {
 		t.text("sys/"+f.name, f.content)
@@ -39,10 +39,9 @@ func (n *Node) addSys(t tree) {
 
 type staticFile struct{ name, content string }
 
-// static is what does not change, below /sys. What a reader of the tree turns
-// out to need is added here.
+// static adds the files below /sys that never change. Add files here that a new reader of the tree needs.
 func static(k Kind) []staticFile {
-	const cores = 96 // of a socket
+	const cores = 96 // per socket
 	out := []staticFile{
 		{"devices/system/cpu/online", fmt.Sprintf("0-%d", cores*k.CPUs-1)},
 		{"devices/system/cpu/possible", fmt.Sprintf("0-%d", cores*k.CPUs-1)},
@@ -74,14 +73,14 @@ func distances(node, nodes int) string {
 	return out[:len(out)-1]
 }
 
-// uevent is a device's uevent file: udev writes to it, to no effect here.
+// uevent returns a device's uevent file. udev writes to it; here that has no effect.
 func uevent(content string) *Entry {
 	e := file(0o644, content)
 	e.write = func(context.Context, string) error { return nil }
 	return e
 }
 
-// attribute is a sysfs file whose content is made when it is read.
+// attribute returns a sysfs file whose content is made at each read.
 func attribute(permissions uint32, read func(context.Context) (string, error)) *Entry {
 	return &Entry{Mode: syscall.S_IFREG | permissions, read: read}
 }

@@ -10,20 +10,20 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// UsageFormat is the format of the usage tables of a kernel.
+// UsageFormat is the format of the usage tables, which differs between kernels.
 type UsageFormat string
 
 // The formats of released kernels, and invalid ones.
 const (
-	UsagePartitions UsageFormat = ""      // xcp_metrics 1.0 and gpu_metrics 1.8, of 2025
-	UsageAttributes UsageFormat = "1.1"   // xcp_metrics 1.1 and gpu_metrics 1.9, of the end of 2025
-	UsageGPU16      UsageFormat = "1.6"   // gpu_metrics 1.6 alone
-	UsageGPU17      UsageFormat = "1.7"   // gpu_metrics 1.7 alone
-	UsageGPU18      UsageFormat = "1.8"   // gpu_metrics 1.8 alone
-	UsageSums       UsageFormat = "sums"  // gpu_metrics 1.8 of a firmware that only adds up
-	UsageGPU13      UsageFormat = "1.3"   // gpu_metrics 1.3, which has no partitions
-	UsageNothing    UsageFormat = "none"  // none of these files
-	UsageShort      UsageFormat = "short" // tables that are cut short
+	UsagePartitions UsageFormat = ""      // xcp_metrics 1.0 and gpu_metrics 1.8, in kernels of 2025
+	UsageAttributes UsageFormat = "1.1"   // xcp_metrics 1.1 and gpu_metrics 1.9, since the end of 2025
+	UsageGPU16      UsageFormat = "1.6"   // only gpu_metrics 1.6
+	UsageGPU17      UsageFormat = "1.7"   // only gpu_metrics 1.7
+	UsageGPU18      UsageFormat = "1.8"   // only gpu_metrics 1.8
+	UsageSums       UsageFormat = "sums"  // gpu_metrics 1.8 of a firmware that reports only counters
+	UsageGPU13      UsageFormat = "1.3"   // gpu_metrics 1.3, without values of partitions
+	UsageNothing    UsageFormat = "none"  // no usage files
+	UsageShort      UsageFormat = "short" // truncated tables
 	UsageOther      UsageFormat = "other" // tables in an unknown format
 )
 
@@ -36,7 +36,7 @@ func ParseUsageFormat(name string) (UsageFormat, error) {
 	return UsageFormat(name), nil
 }
 
-// measured is an attribute whose reads are counted. n.mu is held while it is read.
+// measured returns an attribute whose reads are counted. The caller of its read holds n.mu.
 func (n *Node) measured(read func() (string, error)) *Entry {
 	return attribute(0o444, func(context.Context) (string, error) {
 		n.mu.Lock()
@@ -61,7 +61,7 @@ func (n *Node) addUse(t tree, b *board) {
 	n.addPartMetrics(t, b, 0)
 }
 
-// addPartMetrics adds a partition's own table (amdgpu_xcp.c: xcp_metrics).
+// addPartMetrics adds the table of a partition (amdgpu_xcp.c: xcp_metrics).
 func (n *Node) addPartMetrics(t tree, b *board, part int) {
 	form, has := map[UsageFormat]uint8{UsagePartitions: 0, UsageAttributes: 1, UsageShort: 0, UsageOther: 77}[n.opts.UsageFormat]
 	if !has || b.Chip.XCC == 0 {
@@ -75,14 +75,14 @@ func (n *Node) addPartMetrics(t tree, b *board, part int) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if part >= b.partitions() {
-			return nil // it is not active
+			return nil // the partition is not active
 		}
 		return tree{"xcp_metrics": file}
 	}))
 }
 
-// table is one that the firmware's driver writes: fields that lie as a C compiler lays
-// them, or without padding, and have all bits set where nothing is known.
+// table is a table in the form of the driver: its fields are aligned as by a C compiler, or not aligned. In
+// unknown fields all bits are set.
 type table struct {
 	bytes  []byte
 	packed bool
@@ -92,7 +92,7 @@ func newTable(format, content uint8) *table {
 	return &table{bytes: []byte{0, 0, format, content}}
 }
 
-// put adds count figures of that size, the first of which are given.
+// put adds count values of a size in bytes. Those that are not given are unknown.
 func (t *table) put(size, count int, figures ...uint64) {
 	for !t.packed && len(t.bytes)%size > 0 {
 		t.bytes = append(t.bytes, 0)
@@ -106,7 +106,7 @@ func (t *table) put(size, count int, figures ...uint64) {
 	}
 }
 
-// attribute adds a figure of a listed table, u32 where it is no sum.
+// attribute adds a value of a table with IDs. Its type is u32, or u64 for a sum.
 func (t *table) attribute(id, size, count int, figures ...uint64) {
 	kind := uint64(map[int]int{1: 0, 2: 2, 4: 4, 8: 6}[size])
 	t.put(8, 1, kind<<20|uint64(id)<<10|uint64(count))
@@ -119,7 +119,7 @@ func (t *table) text() string {
 	return string(t.bytes)
 }
 
-// dies is a figure for each die of a partition.
+// dies adds a value for each die of a partition.
 func (n *Node) dies(b *board, figure uint64) []uint64 {
 	var out []uint64
 	for range max(1, b.Chip.XCC/b.partitions()) {
@@ -128,7 +128,7 @@ func (n *Node) dies(b *board, figure uint64) []uint64 {
 	return out
 }
 
-// xcp adds the part of one partition, which differs by how many figures follow.
+// xcp adds the part of one partition. The number of further values depends on the version.
 func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
 	at := spot{b.index, part}
 	var now, sums []uint64
@@ -145,7 +145,7 @@ func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
 	t.put(8, 8*more)
 }
 
-// gpuMetrics is a GPU's table (kgd_pp_interface.h: gpu_metrics_v1_3 to v1_9).
+// gpuMetrics returns the table of a GPU (kgd_pp_interface.h: gpu_metrics_v1_3 to v1_9).
 func (n *Node) gpuMetrics(b *board) string {
 	switch n.opts.UsageFormat {
 	case UsageGPU13:
@@ -196,7 +196,7 @@ func (n *Node) gpuMetrics(b *board) string {
 	return n.cut(t.text())
 }
 
-// partMetrics is a partition's table (amdgpu_partition_metrics_v1_0 and v1_1).
+// partMetrics returns the table of a partition (amdgpu_partition_metrics_v1_0 and v1_1).
 func (n *Node) partMetrics(b *board, part int, content uint8) string {
 	if content == 1 {
 		at := spot{b.index, part}

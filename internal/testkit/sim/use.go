@@ -9,20 +9,20 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Using says what a partition is used for. It goes into ctl/use.
+// Using describes the use of a partition. It is written to ctl/use.
 type Using struct {
 	Partition string  `json:"partition"`      // "0000:05:00.0-3"
-	Busy      *uint64 `json:"busy,omitempty"` // percent, of each of its dies; any number is shown as it is
-	PID       int     `json:"pid,omitempty"`  // a process of KFD's, that has so much memory there
-	VRAM      uint64  `json:"vram"`           // 0: it has none any more
+	Busy      *uint64 `json:"busy,omitempty"` // percentage for each of its dies; any number is accepted
+	PID       int     `json:"pid,omitempty"`  // a KFD process with memory in the partition
+	VRAM      uint64  `json:"vram"`           // bytes of the process; 0 to remove it
 }
 
-// uses is what the partitions are used for.
+// uses contains the use of the partitions.
 type uses struct {
 	vram  map[tenant]uint64
 	busy  map[spot]uint64
 	sums  map[spot]uint64
-	ticks map[int]uint64 // of a board: how often the firmware has added up
+	ticks map[int]uint64 // number of samples of the firmware, by board
 	reads int
 }
 
@@ -30,7 +30,7 @@ type tenant struct{ pid, board, partition int }
 
 type spot struct{ board, partition int }
 
-// Use has a partition used.
+// Use sets the use of a partition.
 func (n *Node) Use(u Using) error {
 	i := strings.LastIndexByte(u.Partition, '-')
 	if i < 0 {
@@ -58,11 +58,10 @@ func (n *Node) Use(u Using) error {
 	return nil
 }
 
-// tick has the firmware add up how busy the partitions of a board are, as if a second had
-// passed. n.mu is held.
+// tick adds a sample of one second to the counters of a board. The caller holds n.mu.
 func (n *Node) tick(b *board) {
 	if n.uses.ticks == nil {
-		return // no usage yet
+		return // nothing was set
 	}
 	const second = 1000
 	n.uses.ticks[b.index] += second
@@ -72,7 +71,7 @@ func (n *Node) tick(b *board) {
 	}
 }
 
-// vramUsed is the memory of a board that is in use, with what the driver has itself.
+// vramUsed returns the memory of a board that is in use, including that of the driver.
 func (n *Node) vramUsed(b *board) uint64 {
 	const own = 297271296
 	sum := uint64(own)

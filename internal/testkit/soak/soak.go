@@ -1,4 +1,4 @@
-// Package soak chooses the steps of random trials.
+// Package soak chooses the random steps of tests that run for a long time.
 package soak
 
 import (
@@ -28,14 +28,14 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Seed(t), 0))
 }
 
-// Step is one of the actions of a trial.
+// Step is a possible step of such a test.
 type Step struct {
 	Name   string
 	Weight int // its probability is Weight divided by the sum of all weights
 	Do     func()
 }
 
-// Pick returns one of the steps at random. The sum of the weights is positive.
+// Pick returns one of the steps at random. The sum of the weights must be positive.
 func Pick(r *rand.Rand, steps []Step) Step {
 	total := 0
 	for _, s := range steps {

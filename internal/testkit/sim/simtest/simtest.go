@@ -14,17 +14,16 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// Node is a mounted node. Its embedded state machine injects faults and reports
-// what was done to it.
+// Node is a mounted node. The embedded state machine injects faults and counts operations.
 type Node struct {
 	*sim.Node
 	Mount    string // with sys, dev and ctl
 	Sys, Dev string
-	Modprobe string // a program that stands in for modprobe
+	Modprobe string // path of a program that replaces modprobe
 }
 
-// Start mounts a node of that kind until the test ends. It skips the test, and
-// says why, where nothing can be mounted.
+// Start mounts a node of a kind until the test ends. If nothing can be mounted, it skips the test and
+// logs the reason.
 func Start(t testing.TB, kind string, o sim.Options) *Node {
 	t.Helper()
 	k, err := sim.LookupKind(kind)
@@ -34,7 +33,7 @@ func Start(t testing.TB, kind string, o sim.Options) *Node {
 	return StartKind(t, k, o)
 }
 
-// StartKind is Start for a kind that has no name.
+// StartKind is [Start] for a kind that is not in [sim.Kinds].
 func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -71,7 +70,7 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 	return n
 }
 
-// modprobe does what dcm-sim modprobe does, without building it.
+// modprobe does the same as dcm-sim modprobe, which would have to be built.
 const modprobe = `#!/bin/sh
 ctl='%s/ctl/module'
 case " $* " in
