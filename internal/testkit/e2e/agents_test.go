@@ -26,8 +26,7 @@ compute = "TPX"
 memory = "NPS1"
 `
 
-// agents is what a program of root's can do by the socket of its own. The client is
-// systemd's own.
+// agents tests what a program of root can do with the agents' socket. The client is systemd's varlinkctl.
 func agents(m machine) {
 	if m.try("test -e /run/dcm-agent").Code == 0 {
 		m.t.Error("socket of the agents without [agent]: want none")
@@ -36,7 +35,7 @@ func agents(m machine) {
 	m.run("systemctl restart dcm")
 	m.opened("active")
 	if m.try("command -v varlinkctl").Code != 0 {
-		return // an older systemd: that the socket is there was seen
+		return // an older systemd has no varlinkctl; the socket was checked above
 	}
 	m.agentsLook()
 	m.agentsSelect()

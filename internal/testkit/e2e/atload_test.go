@@ -27,7 +27,7 @@ func atLoadText(t *testing.T) string {
 	return string(text)
 }
 
-// The boot's run finds nothing to do, since the driver came up as it shall.
+// The run at boot has nothing to change, since the driver sets the wanted mode when it is loaded.
 func comesUpInTheMode(m machine) {
 	const atLoad = "[apply]\nat-load = true\n"
 	m.put(settings, selecting("spx-fast")+atLoad)

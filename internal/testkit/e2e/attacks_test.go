@@ -6,7 +6,7 @@ import (
 )
 
 // callersIdentified: a process counts for the user that it runs as. It is not moved with the
-// privileges of another user, and no other process is killed in its place.
+// privileges of another user, and no other process is killed instead of it.
 func callersIdentified(m machine) {
 	uid := strings.TrimSpace(m.run("id -u ada"))
 	// dbus-daemon accepts no uid without a user name.
@@ -91,7 +91,7 @@ func attacksBounded(m machine) {
 		systemctl restart dcm`)
 	const logged = "journalctl --boot --unit=dcm --unit=dcm-agent --output=cat | wc -l"
 	m.run(`rm -f /run/roots; setsid dcm run -n 8 -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
-	m.await("/run/roots", "held") // a request for 58 waits
+	m.await("/run/roots", "held") // then a request for 58 partitions waits
 	before := m.number(logged)
 	for _, flood := range []string{"use", "plan", "dry-run", "acquire", "wait", "release", "account", "history", "usage", "queue"} {
 		answered := m.run("timeout 60 " + ada + "e2e-agent attack flood " + flood + " 2 & setpriv --reuid=nobody --regid=nogroup --clear-groups timeout 60 e2e-agent attack flood " + flood + " 2; wait $!")

@@ -64,8 +64,8 @@ func TestBus(t *testing.T) {
 		m.withUser()
 		m.everybodyLooks()
 		m.polkitDecides()
-		m.polkitLends()
-		m.busGoesAndComes()
+		m.leaseByPolkit()
+		m.busRestarts()
 		m.run("systemctl disable dbus-daemon.service || :; systemctl enable --force dbus-broker.service")
 		m.reboot()
 		if got := m.show("dbus.service", "Id")["Id"]; got != "dbus-broker.service" {
@@ -73,7 +73,7 @@ func TestBus(t *testing.T) {
 		}
 		m.everybodyLooks()
 		m.polkitDecides()
-		m.busGoesAndComes()
+		m.busRestarts()
 	})
 }
 
@@ -163,8 +163,8 @@ func (m machine) polkitDecides() {
 	m.run("dcm use cpx-fast && systemctl is-active dcm")
 }
 
-// polkitLends: a user outside of the group dcm gets a lease if polkit authorises it.
-func (m machine) polkitLends() {
+// leaseByPolkit: a user outside of the group dcm gets a lease if polkit authorises it.
+func (m machine) leaseByPolkit() {
 	m.t.Helper()
 	for _, tt := range []struct{ answer, want, action string }{
 		{"NOT_HANDLED", accessDenied, "org.deviceconfig.dcm.lease"},
@@ -185,8 +185,8 @@ func (m machine) polkitLends() {
 	}
 }
 
-// busGoesAndComes: the daemon works without a bus, and connects to the next one.
-func (m machine) busGoesAndComes() {
+// busRestarts: the daemon works without a bus, and connects to the next one.
+func (m machine) busRestarts() {
 	m.t.Helper()
 	pid := m.show("dcm.service", "MainPID")["MainPID"]
 	m.run("systemctl kill --signal=KILL dbus")
@@ -198,7 +198,7 @@ func (m machine) busGoesAndComes() {
 	}
 	m.put(settings, selecting("cpx-fast"))
 	m.applied("cpx-fast")
-	// Its own memory, in the middle of work: the program's file is the same before and after.
+	// Read the private memory of the daemon (RssAnon) while it works.
 	if kib, err := strconv.Atoi(m.run("sed -n 's/^RssAnon:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/" + pid + "/status")); err != nil || kib > 9<<10 {
 		m.t.Errorf("the daemon has %d KiB of its own in memory (%v), want at most 9 MiB", kib, err)
 	} else {

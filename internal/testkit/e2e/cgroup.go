@@ -13,7 +13,7 @@ import (
 // creates a child cgroup "payload" in it.
 type cgroup struct {
 	dir  string
-	held *os.File // locked as long as its maker lives
+	held *os.File // locked until the process that created the cgroup exits
 }
 
 func unifiedCgroup() (string, error) {

@@ -60,7 +60,7 @@ func clientStartedDuringRun(m machine) {
 		}
 	})
 	m.applied("spx-fast")
-	m.run("systemctl start " + idle) // joins the job that waited
+	m.run("systemctl start " + idle) // waits for the job that is queued already
 	done := m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic")
 	if began := m.monotonic(idle, "ExecMainStartTimestampMonotonic"); began < done {
 		m.t.Errorf("start of the client: got %d µs, want it after the run at %d µs", began, done)
@@ -68,8 +68,8 @@ func clientStartedDuringRun(m machine) {
 	m.has(spx)
 }
 
-// systemd leaves a unit failed that was restarted five times in ten seconds; here
-// in an hour, for slow machines.
+// systemd lets a unit fail after five restarts in ten seconds. Here the interval is an hour, for slow
+// machines.
 func startLimits(m machine) {
 	m.put("/run/systemd/system/gpuagent.service.d/limit.conf", "[Unit]\nStartLimitIntervalSec=1h\n")
 	m.run("systemctl daemon-reload")
@@ -106,9 +106,9 @@ func foreignHolder(m machine) {
 	m.bounced(map[string]string{exporter: before[exporter], agentUnit: before[agentUnit], dashboard: before[dashboard]})
 }
 
-// A start that meets a holder fails, also a second one right after it; the one that
-// systemd makes then comes up, and sees the holder's end. systemd is replaced before
-// that, which must not make it take the start for one by hand.
+// A start fails while a holder uses the GPUs, and so does a second one right after it. The next restart by
+// systemd succeeds after the holder has ended. A daemon-reexec before that must not make dcm take the
+// restart for a manual start.
 func startedWhileBusy(m machine) {
 	m.run("systemctl stop dcm; systemd-run --quiet --unit=training gpu-client")
 	m.put(settings, selecting("spx-fast"))
@@ -126,7 +126,7 @@ func startedWhileBusy(m machine) {
 	if s := m.state(); s.Phase != runstate.Waiting || len(s.Holders) != 1 {
 		m.t.Errorf("phase and holders: want waiting and one, got %s and %v", s.Phase, s.Holders)
 	}
-	if r := m.try("systemctl reload dcm"); r.Code != 0 { // without a kill(1)
+	if r := m.try("systemctl reload dcm"); r.Code != 0 { // the root has no kill(1)
 		m.t.Errorf("systemctl reload dcm: want success, got %s", r.Stderr)
 	}
 	m.untouched(before)
@@ -154,8 +154,7 @@ func oneGPUFails(m machine) {
 	m.bounced(before)
 }
 
-// With require = true no client starts without the profile: this one fits no
-// MI300X.
+// With require = true no client starts unless the profile is applied. This profile fits no MI300X.
 func required(m machine) {
 	m.run("systemctl stop dcm")
 	m.put(settings, `profile = "tpx-nps1"

@@ -25,11 +25,11 @@ const shutdownTimeout = 10 * time.Second
 // Reboot and Close.
 type Container struct {
 	dir     string       // console.log; seed; work, where its root is mounted; share, its /e2e
-	release func() error // removes dir
+	release func() error // unlocks and removes dir
 	cgroup  cgroup
 	greeter *greeter
-	exited  chan struct{} // closed when all of the container's boots are over
-	ended   error         // why, once exited is closed
+	exited  chan struct{} // closed when the container has powered off
+	ended   error         // the reason, valid when exited is closed
 }
 
 // Boot boots a container from a root in the cache, with the files of the seed added. It

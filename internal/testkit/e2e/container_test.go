@@ -7,7 +7,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// The tests of the harness itself.
+// Tests of the container itself, without dcm.
 
 func TestContainer_Reboot(t *testing.T) {
 	t.Parallel()

@@ -18,13 +18,13 @@ import (
 const (
 	exporter  = "amd-metrics-exporter.service"
 	agentUnit = "gpuagent.service"
-	dashboard = "dashboard.service"   // no client, but requires gpuagent
-	idle      = "idle-client.service" // a client without a start
+	dashboard = "dashboard.service"   // not a client, but requires gpuagent
+	idle      = "idle-client.service" // a client that is never started
 	absent    = "not-there.service"   // a client that is not installed
-	training  = "training.service"    // no client: a user's job
+	training  = "training.service"    // not a client, but a user's job
 )
 
-// The two layouts of the scenarios.
+// The two layouts that the scenarios use.
 var (
 	cpx = partition.Mode{Compute: partition.CPX, Memory: "NPS4"}
 	spx = partition.Mode{Compute: partition.SPX, Memory: "NPS1"}

@@ -16,7 +16,7 @@ import (
 // machine. Other tests run concurrently.
 const driftTimeout = 3 * time.Second
 
-// leaving returns settings with which drift is only reported.
+// leaving returns settings with which dcm only reports drift.
 func leaving(profile string) string {
 	return selecting(profile) + "[daemon]\ndrift = \"report\"\n"
 }
@@ -79,7 +79,7 @@ func modeWritten(m machine) {
 	m.await("/run/dcm/state.json", `"phase": "applying"`)
 	m.applied("cpx-fast")
 	m.run("dcm verify")
-	m.untouched(clients) // down before, down after
+	m.untouched(clients) // stopped before and after
 	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
 		m.t.Errorf("run: want applied after one step, got %s after %d", got.Result, len(got.Steps))
 	}
@@ -106,8 +106,8 @@ func driftReported(m machine) {
 	m.applied("cpx-fast")
 }
 
-// kernelTells: the uevent is one of a real device of the test's host. The drift that the daemon
-// then finds is unrelated: the simulated node has no uevent for a reset.
+// kernelTells: the uevent is one of a real device of the host that runs the test. The drift that the
+// daemon then finds is unrelated, since the simulated node has no uevent for a reset.
 func kernelTells(m machine) {
 	devices, err := filepath.Glob("/sys/bus/pci/devices/*/uevent")
 	if err != nil || len(devices) == 0 {

@@ -76,7 +76,7 @@ func (m machine) lastGoodStaysEffective() {
 
 // brokenAtBoot: a configuration that is broken at boot does not affect the clients.
 func brokenAtBoot(m machine) {
-	m.run("systemctl stop dcm") // or the daemon sees the edit first
+	m.run("systemctl stop dcm") // otherwise the daemon would read the edit before the boot
 	m.put(settings, "profile = \"cpx-fast\"\nclients = \n")
 	m.reboot()
 	if got := m.try("systemctl is-system-running").Stdout; got != "degraded\n" {
@@ -89,7 +89,7 @@ func brokenAtBoot(m machine) {
 	}
 	// The first start of the daemon failed. systemd has restarted it.
 	m.await("/run/dcm/state.json", `"phase": "failed"`, settings+":2")
-	m.run("systemctl start dcm") // joins it
+	m.run("systemctl start dcm") // waits for the queued restart
 	if text := m.try("systemctl status dcm").Stdout; !strings.Contains(text, settings+":2") {
 		m.t.Errorf("systemctl status dcm: want the reason, got:\n%s", text)
 	}

@@ -30,7 +30,7 @@ func exitStatuses(m machine) {
 		command string
 		status  int
 		script  string
-		want    string // in the output
+		want    string // part of the output
 	}{
 		{"run", 69, "dcm run -n 64 -- true", ""},
 		{"run", 69, "dcm run --mode 3g.40gb -- true", "3g.40gb"},

@@ -11,22 +11,22 @@ import (
 // restarted once. After the repair of the node the profile is applied.
 type fault struct {
 	name    string
-	profile string          // that is selected; the node is at cpx-fast before
-	before  string          // arms the fault, ahead of the edit that selects the profile
-	amid    string          // is done in the middle of the run; nothing if there is no such
-	by      string          // has the daemon run, if its state file cannot show its state
-	spared  bool            // no client is touched: it is known before that the run would fail
+	profile string          // the selected profile; before, the node has cpx-fast
+	before  string          // script that causes the fault, before the profile is selected
+	amid    string          // script during the run; "" for none
+	by      string          // condition that the daemon has run, if its state file cannot show it
+	spared  bool            // no client is restarted, since the daemon knows that the run would fail
 	state   []string        // parts of the daemon's state at the end
-	result  runstate.Result // in the report; "" if it is still that of the run before
+	result  runstate.Result // result in the report; "" if the report is still that of the run before
 	unit    string          // result and exit status of dcm-apply.service
 	gpus    string          // the modes
 	verify  int             // exit status of dcm verify
-	command string          // prints want; "" to check the applied profile
+	command string          // command that prints what is wanted; "": verify the applied profile
 	want    string
-	heal    string // makes the profile possible
+	heal    string // script that makes the profile possible again
 }
 
-// In a row all of these are seen to be back: they had been active.
+// These clients were active before and must be active again after each fault.
 var bouncing = []string{exporter, agentUnit, dashboard}
 
 const (
@@ -77,10 +77,10 @@ func faultMatrix() []fault {
 		{name: "broken edit during a run", profile: "spx-fast", amid: "echo 'colour = \"red\"' >>" + settings,
 			state: append([]string{"colour"}, inSync...), result: runstate.Applied, unit: "success 0", gpus: atSPX, verify: 78, command: waitFor("systemctl show --property=StatusText dcm | grep colour"), want: "colour"},
 		{name: "runtime directory full", profile: "spx-fast", before: "mount -o remount,size=1m /run; dd if=/dev/zero of=/run/filler bs=4k 2>/dev/null; dcm-sim fault --gpu all --op compute --hang 100ms",
-			// Whether the write fails depends on the free pages. If it does, no step is begun.
+			// Whether the write fails depends on the free pages. If it fails, the run begins no step.
 			by: "e2e-agent await-command '" + full + " | grep .'; truncate --size=-256K /run/filler; systemctl restart dcm", unit: "success 0", gpus: atSPX,
 			command: "dcm use spx-fast && " + full, want: "no space left", heal: "rm /run/filler; mount -o remount,size=100m /run; rm -f /etc/dcm/dcm.toml.d/*selected*; systemctl restart dcm"},
-		{name: "runtime directory read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // whose own /run/dcm is not
+		{name: "runtime directory read-only", profile: "spx-fast", before: "mount --bind /run/dcm /run/dcm; mount -o remount,ro,bind /run/dcm; systemctl stop dcm", // the daemon's own /run/dcm stays writable
 			by: "systemctl restart dcm", spared: true, unit: "success 0", gpus: atCPX, verify: 2, command: "dcm use spx-fast; " + log, want: "read-only file system", heal: "umount --lazy /run/dcm; systemctl restart dcm"},
 		{name: "state directory read-only", profile: "spx-fast", before: "mount --bind /var /var; mount -o remount,ro,bind /var",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, heal: "umount --lazy /var"},
@@ -91,7 +91,7 @@ func faultMatrix() []fault {
 	}
 }
 
-// exitAny is for a fault after which the state of the GPUs depends on the timing.
+// exitAny is for a fault after which the state of the GPUs depends on timing.
 const exitAny = -1
 
 // faults runs all faults sequentially in one container.
@@ -134,7 +134,7 @@ func (f fault) try(m machine) {
 }
 
 // duringMemory selects a profile and acts while its memory request hangs. It waits for the
-// first step in the report, which is found by its indentation.
+// first step in the report, which it recognizes by the indentation.
 func (m machine) duringMemory(profile string, act func()) {
 	m.t.Helper()
 	m.run("dcm-sim fault --op memory --hang 3s")
@@ -160,10 +160,10 @@ func (f fault) end(m machine) {
 			m.t.Errorf("%s: want it active or with a start job, got %s", unit, p["ActiveState"])
 		}
 	}
-	m.try("systemctl start " + strings.Join(bouncing, " ")) // joins the jobs under way
+	m.try("systemctl start " + strings.Join(bouncing, " ")) // waits for the jobs in progress
 }
 
-// healed is the profile that is selected after the fault.
+// healed is the profile that is selected after the repair.
 func (f fault) healed() string {
 	if strings.Contains(f.amid, "cpx-nps4") {
 		return "cpx-nps4"
@@ -198,7 +198,7 @@ func (f fault) judge(m machine) {
 	}
 }
 
-// counted returns the number of GPUs by mode.
+// counted returns a text with the number of GPUs in each mode.
 func (m machine) counted() string {
 	m.t.Helper()
 	count := make(map[string]int)

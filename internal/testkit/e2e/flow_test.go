@@ -10,7 +10,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// flow is the main use of dcm: install, configure, restart, reboot.
+// flow tests the main use of dcm: install, configure, restart, reboot.
 func flow(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range suites() {

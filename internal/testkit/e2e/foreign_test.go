@@ -7,8 +7,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// foreignText: a process and a file whose names are no text, and steer terminals,
-// are reported on all interfaces, escaped.
+// foreignText: names of a process and of a file contain invalid text and terminal sequences. All
+// interfaces report them escaped.
 func foreignText(m machine) {
 	const (
 		comm = `\xff\x1b[31m`
@@ -49,7 +49,7 @@ func foreignText(m machine) {
 
 // causesRecorded: the history has the cause of each run, and the hook that failed it.
 func causesRecorded(m machine) {
-	m.run("rm -f /var/lib/dcm/history.jsonl") // others have written mode files before
+	m.run("rm -f /var/lib/dcm/history.jsonl") // earlier scenarios wrote mode files by hand
 	m.run("SUDO_UID=65534 dcm use spx-fast")
 	m.put(settings, selecting("cpx-fast"))
 	m.applied("cpx-fast")
@@ -74,7 +74,7 @@ func causesRecorded(m machine) {
 	m.run("rm -r /run/systemd/system/dcm-apply.service.d; systemctl daemon-reload; systemctl restart dcm")
 	m.applied("cpx-fast")
 
-	// A memory mode is one request for all, and in the story of each.
+	// A memory mode is one request for all GPUs, and is part of the report on each of them.
 	m.put(settings, selecting("cpx-nps4"))
 	m.applied("cpx-nps4")
 	for _, gpu := range []string{"0000:05:00.0", "0000:e5:00.0"} {
@@ -90,8 +90,8 @@ func causesRecorded(m machine) {
 	}
 }
 
-// causes checks what the history says of five runs: a command with sudo, an edit, a drift, a
-// call over the bus and a restart by systemctl. Each has another cause.
+// causes checks the causes of five runs in the history: a command with sudo, an edit, drift, a call over
+// the bus and a restart by systemctl.
 func (m machine) causes() {
 	m.t.Helper()
 	var runs []struct {

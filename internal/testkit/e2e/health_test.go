@@ -20,7 +20,7 @@ func healthShown(m machine) {
 	m.shows(manager+" Health", `s "clients-down"`)
 	m.statusTextIs(a)
 	m.run("systemctl start dcm-apply amd-metrics-exporter gpuagent dashboard")
-	m.shows(manager+" Health", `s "healthy"`) // without a request
+	m.shows(manager+" Health", `s "healthy"`) // the daemon publishes it without a request
 	m.exits(0, "dcm status")
 
 	m.run("systemctl disable --quiet dcm-apply")

@@ -56,7 +56,7 @@ func interrupted(act string) func(machine) {
 // startedWithClients: a start, not a restart, of the oneshot leaves the clients active. It names
 // them and changes nothing.
 func startedWithClients(m machine) {
-	m.run("systemctl stop dcm dcm-apply") // and with it the clients: PartOf=
+	m.run("systemctl stop dcm dcm-apply") // the clients stop, too (PartOf=)
 	for _, unit := range []string{exporter, agentUnit} {
 		if got := m.show(unit, "ActiveState")["ActiveState"]; got != "inactive" {
 			m.t.Errorf("%s: got %s after the stop of dcm-apply, want inactive", unit, got)

@@ -105,7 +105,7 @@ func (m machine) kept(hers, roots string, parts int) func(when string) {
 	}
 }
 
-// heldThrough: three services and two leases keep their partitions through two repartitions,
+// heldThrough: three services and two leases keep their partitions during two repartitions,
 // kills of all processes of dcm in each profile, and a reboot.
 func heldThrough(m machine) {
 	services := []string{"alpha.service", "beta@1.service", "gamma.service"}
@@ -161,7 +161,7 @@ func leasesLast(m machine) {
 	m.until(noLeases)
 	whenIdle(m)
 	reservedBehindLeases(m)
-	inLine(m)
+	queueOrder(m)
 	queueShown(m)
 	drainedAroundWaiters(m)
 }
@@ -174,7 +174,7 @@ func queueShown(m machine) {
 	m.await("/run/roots", "held")
 	m.run(`rm -f /run/ada; setsid sh -c '` + ada + `dcm run -n 58 --wait --time 2h -- true & echo $! >/run/pid.ada; wait $!; echo exit status $?' >/run/ada 2>&1 </dev/null & ` + queued(1))
 	m.run("dcm run -n 40 -- true; dcm run --wait -- true")
-	m.exits(75, ada+"dcm run -- true") // without an end, it would delay the one that waits
+	m.exits(75, ada+"dcm run -- true") // without a time limit, it would delay the request that waits
 	m.run(ada + "dcm run --time 10m -- true")
 	m.await("/run/ada", "58", "50", "64")
 	id := strings.TrimSpace(m.run("cat /run/pid.ada"))
@@ -198,7 +198,7 @@ func queueShown(m machine) {
 // wait for each other.
 func drainedAroundWaiters(m machine) {
 	for _, s := range []struct{ name, script, code string }{
-		{"what it has", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that has ended before it answered
+		{"what it has", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that ended before it replied
 		{"more, alone", "exec dcm run -n 2 --wait -- sh -c 'echo 0 >/run/code'", "0"},
 		{"more, with others", "dcm run -n 2 --wait -- true; echo $? >/run/code", "75"},
 	} {
@@ -214,7 +214,7 @@ func drainedAroundWaiters(m machine) {
 	}
 }
 
-// reservedBehindLeases: no unit is stopped for a reservation that has to wait for a lease.
+// reservedBehindLeases: dcm stops no unit for a reservation that has to wait for a lease.
 func reservedBehindLeases(m machine) {
 	m.run(`rm -f /run/roots; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/roots", "held")
@@ -232,14 +232,14 @@ func reservedBehindLeases(m machine) {
 	m.confinedTo(2, 3)
 }
 
-// queued is a shell command that waits until so many requests are in the queue.
+// queued returns a shell command that waits until the queue has this many requests.
 func queued(n int) string {
 	return waitFor(fmt.Sprintf("[ $(dcm queue | grep -c partition) = %d ]", n))
 }
 
-// inLine: waiters are served in order, except those that were killed. After a restart of the
+// queueOrder: waiters are served in order, except those that were killed. After a restart of the
 // daemon they request again, and keep their order.
-func inLine(m machine) {
+func queueOrder(m machine) {
 	hold := func() {
 		m.run(`rm -f /run/roots /run/served; setsid dcm run -n 58 --wait -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 		m.await("/run/roots", "held")
@@ -262,7 +262,7 @@ func inLine(m machine) {
 		wait(name, i+1)
 	}
 	m.run("cp /run/fourth /run/before; systemctl restart dcm")
-	m.until("! cmp -s /run/before /run/fourth") // the command reports the loss of the daemon
+	m.until("! cmp -s /run/before /run/fourth") // the command has reported that the daemon ended
 	m.run(queued(3) + "; systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/served", "fourth\nfifth\nsixth")
 }

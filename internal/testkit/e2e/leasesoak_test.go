@@ -59,7 +59,7 @@ type leaseSoak struct {
 	recovery  recovery
 }
 
-// recovery is what has to happen before the next check.
+// recovery selects what must happen before the next check.
 type recovery int
 
 const (
@@ -70,10 +70,10 @@ const (
 )
 
 const (
-	fullCheckEvery = 20 // batches
-	faultEvery     = 12 // trials, on average
-	maxPartitions  = 5  // of one request
-	maxSteps       = 40 // of one batch
+	fullCheckEvery = 20 // number of batches between full checks
+	faultEvery     = 12 // average number of trials between faults
+	maxPartitions  = 5  // maximum number of partitions in a request
+	maxSteps       = 40 // maximum number of steps in a batch
 )
 
 func newLeaseSoak(t *testing.T, p product, r *rand.Rand) *leaseSoak {

@@ -6,9 +6,9 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// fragile are units that end without a driver and do not fail: a client with a condition on the
-// driver, clients that exit with 0, of which PID 1 unloads those without references, and
-// unlisted units that require a client or are bound to one.
+// fragile are units that end without a driver and do not fail: a client with a condition on the driver,
+// clients that exit with 0 (PID 1 unloads those that no unit references), and unlisted units that require
+// a client or are bound to one.
 var fragile = map[string]string{
 	"guarded.service":  "[Unit]\nConditionPathExists=/sys/module/amdgpu\n[Service]\nExecStart=/usr/local/bin/gpu-client\n",
 	"leaver.service":   "[Service]\nExecStart=sh -c 'test -e /sys/module/amdgpu || exit 0; exec /usr/local/bin/gpu-client'\n",
@@ -94,7 +94,7 @@ func killedInAReload(m machine) {
 func driverLeftUnloaded(m machine) {
 	for _, c := range []struct {
 		edit string
-		code int // of the start of the daemon
+		code int // exit status of the start of the daemon
 	}{
 		{"sed -i '/^profile/d' " + settings, 0},
 		{"echo 'colour = \"red\"' >>" + settings, 1},

@@ -53,8 +53,8 @@ func (m machine) slice(profile string, beta int) {
 	m.put(settings, fmt.Sprintf(slicing, profile, beta))
 }
 
-// nodeless is a file. If it exists, an early unit replaces NVIDIA's nodes by nodes without a
-// driver.
+// nodeless is the path of a flag file. If it exists, an early unit replaces NVIDIA's device nodes by nodes
+// without a driver.
 const nodeless = "/etc/e2e/nodeless"
 
 // driverlessNVIDIA returns the unit that makes the nodes of the GPUs. The stand-in of the
@@ -89,7 +89,7 @@ func migNodes(m machine) {
 // deal is an allocation of partitions to units, with their nodes.
 type deal struct {
 	runstate.Partitions
-	nodes []string // all of NVIDIA's, and those of partitions
+	nodes []string // all NVIDIA device nodes, and those of partitions
 }
 
 func (m machine) deal() deal {
@@ -129,8 +129,8 @@ func (d deal) of(name string) []string {
 	return out
 }
 
-// can checks for every node whether a unit's processes can open it: only these, or with but all
-// except these.
+// can checks for every node whether a unit's processes can open it: only these nodes or, with but, all
+// nodes except these.
 func (m machine) can(unit string, d deal, but bool, nodes []string) {
 	m.t.Helper()
 	var want, wrong []string

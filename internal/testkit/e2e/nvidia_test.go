@@ -347,7 +347,7 @@ func migCounted(m machine) {
 	for _, s := range []struct {
 		what  string
 		do    func()
-		looks map[string]int // at most: one more of the daemon than there mostly are
+		looks map[string]int // maximum numbers: the daemon may inspect once more
 	}{
 		{"dcm apply without changes", func() { m.run("dcm apply") }, map[string]int{daemon: 3}},
 		{"restart of dcm-apply without changes", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 5, oneshot: 1}},
@@ -365,7 +365,7 @@ func migCounted(m machine) {
 			m.t.Errorf("%s: want counted calls, got %v", s.what, c)
 		}
 	}
-	c := m.counting(func() { // the edit too: the daemon sees it by itself
+	c := m.counting(func() { // includes the edit, which the daemon notices
 		m.put(settings, geometries("one", of80())+"[profiles.one]\n[[profiles.one.group]]\ngpus = [2]\nmig = { \"1g.10gb\" = 7 }\n")
 		m.run("dcm apply")
 	})
@@ -533,7 +533,7 @@ func migKilled(m machine) {
 
 func migDriver(m machine) {
 	m.chosen("small", of80())
-	// What a driver registers when it is loaded, and a list of devices that has it.
+	// The devices that a driver registers when it is loaded, and a device list with them.
 	m.put("/etc/systemd/system/dcm.service.d/late.conf", "[Service]\nBindReadOnlyPaths=/run/devices:/proc/devices\nDeviceAllow=/dev/late rw\n")
 	m.run("cp /proc/devices /run/devices; systemctl daemon-reload")
 	m.run("systemctl stop gpuagent amd-metrics-exporter dashboard; modprobe -r nvidia")

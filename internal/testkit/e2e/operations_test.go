@@ -12,15 +12,15 @@ import (
 
 const (
 	textfile = "/var/lib/prometheus/node-exporter/dcm.prom"
-	// There is neither curl nor wget, and there is bash.
+	// The root has neither curl nor wget, so the test uses bash.
 	scrape = `bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100; printf "GET /metrics HTTP/1.0\r\n\r\n" >&3; cat <&3'`
 )
 
-// operations is what those see who run many hosts: in one container, in order.
+// operations tests the functions for the operation of many hosts, in one container and in order.
 func operations(t *testing.T, p product) {
 	t.Parallel()
 	m := install(t, e2e.Monitored(), p)
-	m.run("systemctl disable --now prometheus") // only its promtool is of use
+	m.run("systemctl disable --now prometheus") // only promtool is used
 	for _, s := range []struct {
 		name string
 		run  func(machine)
@@ -42,15 +42,15 @@ func operations(t *testing.T, p product) {
 	m.run("dpkg --remove dcm && ! ls -l " + textfile)
 }
 
-// metrics: a real node_exporter serves what the daemon knows.
+// metrics: a real node_exporter serves the daemon's metrics.
 func metrics(m machine) {
-	// Its other collectors stumble over a simulated /sys.
+	// The other collectors fail with a simulated /sys.
 	m.put("/etc/default/prometheus-node-exporter", "ARGS=\"--collector.disable-defaults --collector.textfile\"\n")
 	m.run("systemctl restart prometheus-node-exporter")
 	m.put(settings, selecting("spx-fast"))
 	m.applied("spx-fast")
-	m.run("systemctl restart dcm") // the counters are not the daemon's own
-	// The exporter's unit counts as started before the exporter listens.
+	m.run("systemctl restart dcm") // the counters must survive a restart of the daemon
+	// The unit counts as started before the exporter accepts connections.
 	m.until(`bash -c ': </dev/tcp/127.0.0.1/9100'`)
 	m.scraped(
 		`dcm_profile_info\{profile="spx-fast",source="`+settings+`:1"\} 1`,
@@ -80,7 +80,7 @@ func metrics(m machine) {
 	m.t.Logf("resident memory of the daemon: %s", m.run("grep VmRSS /proc/$(systemctl show --property=MainPID --value dcm)/status"))
 }
 
-// scraped checks that each pattern is a line of what the exporter serves.
+// scraped checks that each pattern matches a line of the exporter's output.
 func (m machine) scraped(patterns ...string) {
 	m.t.Helper()
 	text := m.run(scrape)
@@ -95,9 +95,8 @@ func (m machine) scraped(patterns ...string) {
 	m.t.Log(strings.Join(regexp.MustCompile(`(?m)^(dcm|node_textfile)_.*$`).FindAllString(text, -1), "\n"))
 }
 
-// onlyALink: Debian's user prometheus rules above the directory, and can put a link of
-// its own there while dcm writes. Nothing of dcm's goes that way, in the daemon's
-// sandbox either.
+// onlyALink: Debian's user prometheus owns a parent of the directory and can replace it by a link while
+// dcm writes. dcm must not write through that link, neither directly nor in the daemon's sandbox.
 func (m machine) onlyALink() {
 	m.t.Helper()
 	const dir = "/var/lib/prometheus/node-exporter"
@@ -125,7 +124,7 @@ func (m machine) onlyALink() {
 	m.run("systemctl restart dcm && test -f " + textfile + " && ! test -e " + dir + "/.dcm.link")
 }
 
-// alerts: Prometheus' own tool accepts the packaged alert rules, and each fires in its test.
+// alerts: promtool accepts the packaged alert rules, and each rule fires in its test.
 func alerts(m machine) {
 	tests, err := os.ReadFile("../../../packaging/monitoring/dcm-alerts_test.yml")
 	if err != nil {
@@ -136,7 +135,7 @@ func alerts(m machine) {
 	m.t.Log(m.run("cd /root/monitoring && promtool check rules --lint=all --lint-fatal dcm-alerts.yml && promtool test rules dcm-alerts_test.yml"))
 }
 
-// judged has promtool judge the file.
+// judged checks a file with promtool.
 func (m machine) judged() {
 	m.t.Helper()
 	if said := m.run("promtool check metrics <" + textfile + " 2>&1"); said != "" {

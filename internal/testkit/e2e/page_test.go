@@ -210,7 +210,7 @@ func (b browser) administrator() {
 	b.await(`document.querySelector("#history tbody tr")`)
 	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent)`)
 	b.picture("2-node")
-	// Without events an open page makes no calls.
+	// An open page makes no calls while nothing changes.
 	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {
 		b.t.Errorf("at rest the bus has %s", asked.Stdout)
 	}
@@ -265,7 +265,7 @@ func (b browser) refused() {
 	}
 	b.picture("6-refused")
 	b.run("systemctl stop training")
-	b.await(all("SPX/NPS1", "1")) // by itself, when the holder has ended
+	b.await(all("SPX/NPS1", "1")) // without an action, after the end of the holder
 }
 
 // byKeyboard: a change can be made with the keyboard only.

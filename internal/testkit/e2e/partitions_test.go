@@ -13,7 +13,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// reserving is the file of the partitions' scenarios.
+// reserving is the configuration of the scenarios with partitions.
 const reserving = `profile = "%s"
 
 [clients]
@@ -49,7 +49,7 @@ place = "link"
 exclusive = true
 `
 
-// holder is a service that does nothing with its partitions but have them.
+// holder is a service that has partitions and does not use them.
 const holder = "[Service]\nExecStart=sleep infinity\n"
 
 // partitions tests reservations, leases and the guard. The device nodes have no driver: open
@@ -187,10 +187,10 @@ func (m machine) grabs(nodes ...string) func() []string {
 	}
 }
 
-// opensFor is the condition that a shell of root can open a node.
+// opensFor returns the condition that a shell of root can open a node.
 const opensFor = `(exec 3<>"$1") 2>&1 | grep -q "No such device"`
 
-// mine returns the nodes to which the links of a reservation point.
+// mine returns the nodes that the links of a reservation lead to.
 func (m machine) mine(name string) []string {
 	m.t.Helper()
 	return strings.Fields(m.run(`for link in /dev/dcm/"$1"/render*; do readlink "$link"; done`, name))
@@ -314,8 +314,8 @@ func reservedAlone(m machine) {
 	}
 }
 
-// reserveKills is how often dcm-reserve.service is killed; each costs the first delay of the
-// back-off.
+// reserveKills is the number of kills of dcm-reserve.service. After each, the test waits for the first
+// delay of the back-off.
 const reserveKills = 4
 
 // reserveKilled: dcm-reserve.service is killed at random moments while a reservation grows and
@@ -352,7 +352,7 @@ func reserveKilled(m machine) {
 	m.confinedTo(2, 3)
 }
 
-// betaHas waits until beta@1 is active with so many partitions and the daemon is idle.
+// betaHas waits until beta@1 is active with this many partitions and the daemon is idle.
 func (m machine) betaHas(want int) {
 	m.t.Helper()
 	m.until(`ls /dev/dcm/beta-1; cat /run/dcm/state.json; systemctl is-active beta@1 && ! systemctl is-failed dcm-reserve && [ $(ls /dev/dcm/beta-1 | wc -l) = "$1" ] && ! grep -q -e owed -e '"error"' /run/dcm/state.json`, fmt.Sprint(want))
@@ -415,7 +415,7 @@ func exclusiveStays(m machine) {
 func exclusiveNamed(m machine) {
 	delta := func(exclusive bool) {
 		m.put(settings, fmt.Sprintf(reserving, "cpx-fast", 3)+fmt.Sprintf("[[reservation]]\nname = \"delta\"\npartitions = 1\nexclusive = %t\n", exclusive))
-		m.run("dcm apply; systemctl start dcm-guard") // no unit waits for what is reserved by a name
+		m.run("dcm apply; systemctl start dcm-guard") // no unit waits for partitions that are reserved by name only
 	}
 	openable := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 1 7`, node) }
 	restore := func(node string) { m.run(`rm "$1"; mknod -m 666 "$1" c 226 "${1#/dev/dri/renderD}"`, node) }
@@ -443,12 +443,12 @@ func exclusiveNamed(m machine) {
 	m.confinedTo(2, 3)
 }
 
-// pounced: a user's process opens the partitions of a new lease before the guard closes them.
+// pounced: a user's process opens the partitions of a new lease before the guard protects them.
 // The lease then gets other partitions. If there are none, its notes name that process.
 func pounced(m machine, named string) {
 	p := decode[runstate.Partitions](m, "partitions.json")
 	for _, n := range []int{1, 2} {
-		if n > 1 { // no more are free
+		if n > 1 { // no other partitions are free
 			m.run(fmt.Sprintf(`rm -f /run/roots; setsid dcm run -n %d -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`, 58-n))
 			m.await("/run/roots", "held")
 		}
@@ -591,7 +591,8 @@ func sliceStopped(m machine) {
 	m.run("[ ! -e /run/opened ]")
 	m.run("systemctl start dcm alpha beta@1 gamma amd-metrics-exporter")
 	m.confinedTo(2, 3)
-	// What is left has a name for which another unit exists.
+	// dcm.slice is stopped and started again by a unit without a reservation. Six devices are still
+	// guarded, and alpha's slice does not exist.
 	m.run("systemctl stop dcm.slice; systemd-run --quiet --unit=other --slice=dcm.slice sleep infinity")
 	m.await("/run/dcm/guard.json", `"devices": 6`) // render nodes and cards
 	if got := m.opens("", m.mine("alpha")...); got != "no no" {

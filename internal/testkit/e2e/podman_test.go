@@ -11,8 +11,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// look is what containers run: they print the render nodes that they can open, such as
-// they make themselves among them. One that is a service goes on until it gets SIGTERM.
+// look is the program that containers run. It prints the render nodes that it can open, including nodes
+// that it creates. As a service it runs until it gets SIGTERM.
 const look = `seen=
 busybox mkdir -p /dev/dri
 for n in $(busybox seq 128 191); do
@@ -31,7 +31,7 @@ busybox sleep infinity &
 wait
 `
 
-// quadlet is the recipe of dcm-partitions(7).
+// quadlet is the unit from dcm-partitions(7).
 const quadlet = `[Container]
 Image=localhost/look
 AddDevice=deviceconfig.org/partition=reservation-q1
@@ -40,7 +40,7 @@ Network=none
 Volume=/run/q1:/out
 `
 
-// written is what bookworm's podman, which has no Quadlet, would have made of it.
+// written is the unit that Quadlet generates, for bookworm's podman, which has no Quadlet.
 const written = `[Service]
 Type=notify
 NotifyAccess=all
@@ -50,8 +50,8 @@ ExecStart=podman run --name=q1 --replace --rm --detach --sdnotify=conmon --cgrou
 ExecStopPost=podman rm --force --ignore q1
 `
 
-// podmanHere is podman's configuration without keys and controllers: a container in the
-// test's has neither.
+// podmanHere is a configuration of podman without keys and controllers, which a container inside of the
+// test's container does not have.
 func podmanHere() e2e.Seed {
 	return e2e.Seed{
 		"/etc/containers/containers.conf": {Content: []byte("[containers]\nkeyring = false\npids_limit = 0\n[engine]\nevents_logger = \"none\"\n")},
@@ -59,8 +59,7 @@ func podmanHere() e2e.Seed {
 	}
 }
 
-// containers tests which partitions podman's containers can open, by the CDI names that dcm
-// writes.
+// containers tests which partitions containers of podman can open with the CDI names that dcm writes.
 func containers(t *testing.T, p product) {
 	t.Parallel()
 	for _, recipe := range []e2e.Recipe{e2e.Podman("bookworm"), e2e.Podman("trixie")} {
@@ -112,8 +111,8 @@ partitions = 6
 exclusive = true
 `
 
-// quadletHas waits until the service's container has looked, and checks that it sees
-// the reservation's partitions and no others.
+// quadletHas waits until the service's container has printed its nodes, and checks that these are the
+// nodes of the reservation.
 func (m machine) quadletHas() {
 	m.t.Helper()
 	want := m.mine("q1")
@@ -132,7 +131,7 @@ func quadletConfined(m machine) {
 	}
 }
 
-// contained returns what a container opens.
+// contained returns the output of a container.
 func (m machine) contained(options string) []string {
 	m.t.Helper()
 	return strings.Fields(m.run("podman run --rm --network=none --cap-add=MKNOD " + options + " localhost/look"))
@@ -162,13 +161,13 @@ func containerNamed(m machine) {
 	}
 	m.quadletHas()
 	if strings.Contains(m.run("podman info --format '{{.Host.OCIRuntime.Name}}'"), "runc") {
-		return // it has every container in a cgroup of its own, out of a lease
+		return // this podman puts each container into a new cgroup outside of the lease
 	}
-	// An engine makes the nodes in the container again, in a lease as well.
+	// An engine creates the nodes in the container again, also in a lease.
 	name := m.run("dcm run --dry-run | tail -1")
 	given := p.Parts[slices.IndexFunc(p.Parts, func(part runstate.Part) bool { return part.Name == name })].Render
 	for options, want := range map[string]string{device + name: given, "": given, device + "0000:26:00.0-3": ""} {
-		// The cleanup after a container is in the lease, too.
+		// The cleanup process of a container also runs in the lease.
 		m.until(noLeases)
 		r := m.try("dcm run -- podman run --rm --network=none --cgroups=disabled --cap-add=MKNOD " + options + " localhost/look")
 		if got := strings.TrimSpace(r.Stdout); got != want || (r.Code == 0) != (want != "") {
@@ -177,7 +176,7 @@ func containerNamed(m machine) {
 	}
 }
 
-// quadletFollows also reads the file all the while: it is whole at any moment.
+// quadletFollows also reads the CDI file continuously: it must be complete at any moment.
 func quadletFollows(m machine) {
 	m.run(`rm -f /run/q1.stop; systemd-run --quiet --unit=reader sh -c 'while [ ! -e /run/q1.stop ]; do
 		text=$(cat /run/cdi/dcm.json) || exit 1
@@ -197,7 +196,7 @@ func quadletFollows(m machine) {
 			m.t.Errorf("nodes opened by a container with %s: got %s", s.there, got)
 		}
 		if s.gone == "" {
-			continue // what there are more of leaves the service what it has
+			continue // with more partitions the service keeps those that it has
 		}
 		if now := m.mine("q1"); slices.Equal(had, now) {
 			m.t.Errorf("the new partitions have the nodes of the old ones, %s: nothing is shown", now)
@@ -217,7 +216,7 @@ func noCDIFile(m machine) {
 	if r := m.try("podman run --rm --network=none --device=deviceconfig.org/partition=all localhost/look"); r.Code == 0 || !strings.Contains(r.Stderr, "deviceconfig.org/partition=all") {
 		m.t.Errorf("container with a missing partition: want a failure, got %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	// The daemon may have seen the driver by now, and a run updates the CDI file too.
+	// The daemon may have noticed the driver meanwhile, and a run updates the CDI file, too.
 	m.run("modprobe amdgpu; systemctl restart dcm-reserve || :")
 	m.await("/run/cdi/dcm.json", "deviceconfig.org/partition")
 }

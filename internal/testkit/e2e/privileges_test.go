@@ -7,18 +7,17 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// privileges takes one capability after the other away from each unit, and shows
-// what goes wrong then: a process of another user that has a render node open is
-// not seen, so that the daemon would restart the clients needlessly and the oneshot
-// begin what it cannot finish. The driver reports a process with /dev/kfd open
-// by itself, in the KFD's list of processes.
+// privileges removes one capability after another from each unit and checks what fails. Without it, a unit
+// does not see a process of another user that has a render node open. The daemon would then restart
+// clients needlessly, and the oneshot would begin a change that it cannot complete. The driver itself
+// reports processes with /dev/kfd open, in KFD's list of processes.
 //
-// What CAP_SYS_MODULE is for cannot be seen here, as modprobe is a stand-in; see
-// the tests of the packages.
+// The use of CAP_SYS_MODULE cannot be tested here, since modprobe is a stand-in. The tests of the packages
+// test it.
 func privileges(t *testing.T, p product) {
 	t.Parallel()
 	m := install(t, e2e.Trixie(), p)
-	// What each unit does of itself when it sees the process.
+	// The result of each unit if it sees the process.
 	spared := map[string]string{
 		"dcm":       "grep -q training.service /run/dcm/state.json && [ ! -e /run/dcm/report.json ]",
 		"dcm-apply": "grep -q training.service /run/dcm/report.json && grep -q '\"result\": \"refused\"' /run/dcm/report.json",
@@ -28,7 +27,7 @@ func privileges(t *testing.T, p product) {
 			t.Run(strings.TrimSpace(unit+" without "+capability), func(t *testing.T) {
 				m := m.in(t)
 				m.ready()
-				m.run("systemctl stop dcm dcm-apply; rm -f /run/dcm/*.json") // and the clients with it
+				m.run("systemctl stop dcm dcm-apply; rm -f /run/dcm/*.json") // this also stops the clients
 				m.put("/run/systemd/system/"+unit+".service.d/less.conf", "[Service]\nCapabilityBoundingSet=~"+capability+"\n")
 				if capability == "" {
 					m.run("rm /run/systemd/system/" + unit + ".service.d/less.conf")

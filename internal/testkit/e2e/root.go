@@ -23,7 +23,7 @@ type Recipe struct {
 	Packages []string // in addition to those every root has
 	// Backports are packages of the suite's backports.
 	Backports []string
-	Bare      bool // Packages only: for running a program in it, not for booting it
+	Bare      bool // only Packages: to run a program in it, not to boot it
 }
 
 // Bookworm has systemd 252, the one of Enterprise Linux 9.

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// prober prints, from inside, which of some places can be written to, and whether the
-// host's root is open by way of another process.
+// prober prints, from inside of a unit's sandbox, which of some paths are writable, and whether it can
+// reach the host's root through another process.
 const prober = `exec >/run/dcm/probed
 for path in /boot /dev/shm /etc /etc/dcm /etc/modprobe.d /etc/systemd/system /home /opt /proc/sys/kernel /root /run /run/dcm /run/lock \
 	/run/systemd/system /sys /sys/class /sys/devices /sys/fs/cgroup /sys/module /tmp /usr /usr/local/bin /var/lib /var/lib/dcm; do
@@ -19,9 +19,9 @@ touch /tmp/e2e-probe /dev/shm/e2e-probe 2>/dev/null
 [ "$(find /sys/devices/ -name current_compute_partition -writable 2>/dev/null | wc -l)" = 0 ] || echo the modes
 `
 
-// sandboxes holds the units to what they say of themselves, in both directions: it
-// runs another program with their own lines. /run is among them because systemd
-// leaves it writable with ProtectSystem=strict, where it sees to the API file systems.
+// sandboxes runs another program with the sandbox settings of each unit, and checks both what they permit
+// and what they deny. /run is among the paths because systemd leaves it writable with
+// ProtectSystem=strict, where it excludes API file systems.
 func sandboxes(m machine) {
 	want := map[string]string{
 		"dcm": "/dev/shm /etc/dcm /run/dcm /tmp /var/lib/dcm the host, by way of PID 1",

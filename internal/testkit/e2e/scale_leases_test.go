@@ -11,9 +11,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// leaseScale gives leases one after the other, DCM_LEASES of them, and 60 concurrently now and
-// then. What the daemon, PID 1 and the file systems hold afterwards must not grow with the
-// number of leases.
+// leaseScale starts DCM_LEASES leases one after the other, and sometimes 60 concurrently. What the daemon,
+// PID 1 and the file systems contain afterwards must not grow with the number of leases.
 func leaseScale(t *testing.T, p product) {
 	text := os.Getenv("DCM_LEASES")
 	if text == "" {
@@ -49,11 +48,11 @@ func leaseScale(t *testing.T, p product) {
 }
 
 const (
-	leaseChunk  = 100  // leases that one command gives; one of them is exclusive, one shared
+	leaseChunk  = 100  // leases per command; one of them is exclusive, one shared
 	leaseSample = 1000 // leases between two samples
 )
 
-// freezeSysfs replaces the simulator's files by a copy, which takes no time of the simulator.
+// freezeSysfs replaces the simulator's files by a copy, so that the simulator needs no processor time.
 const freezeSysfs = `set -e
 systemctl stop dcm
 mkdir /run/frozen
@@ -62,7 +61,7 @@ cp --archive --parents /sys/class /sys/bus /sys/devices /sys/dev /sys/module /ru
 for path in /run/frozen/sys/*; do mount --bind "$path" "/sys/${path##*/}"; done
 systemctl start dcm`
 
-// usageGrowth is by how much each figure may grow: none of it depends on the number of leases.
+// usageGrowth is the permitted growth of each value. None of them depends on the number of leases.
 func usageGrowth() map[string]int {
 	return map[string]int{
 		"daemon-anon-KiB": 8 << 10, "daemon-fds": 4, "pid1-anon-KiB": 2 << 10, "pid1-fds": 4, "pid1-bpf": 2, "bus-anon-KiB": 1 << 10, "bus-fds": 4,
@@ -70,14 +69,14 @@ func usageGrowth() map[string]int {
 	}
 }
 
-// usage is what processes and directories hold, by name.
+// usage contains the sizes of processes and directories, by name.
 type usage map[string]int
 
 func (u usage) String() string {
 	return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(map[string]int(u)), "map["), "]")
 }
 
-// sequence gives leases one after the other.
+// sequence starts leases one after the other.
 func (m machine) sequence(n int) {
 	m.t.Helper()
 	m.run("for i in $(seq " + strconv.Itoa(n-2) + "); do dcm run -- true; done; dcm run --share 2 -- true 2>/dev/null; dcm run --exclusive -- true")
@@ -92,7 +91,7 @@ for i in $(seq 60); do read line <&3; done
 exec 4>&-; wait; rm up hold`)
 }
 
-// usage samples the figures after the last lease has ended.
+// usage reads the values after the end of the last lease.
 func (m machine) usage() usage {
 	m.t.Helper()
 	m.await("/sys/fs/cgroup/dcm.slice/cgroup.events", "populated 0")

@@ -11,8 +11,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// scale is a node of 64 GPUs with 200 clients, and 300 units that require one of
-// them: a restart is a transaction of 501 units.
+// scale tests a node of 64 GPUs with 200 clients, and 300 units that require one of them. A restart is a
+// transaction of 501 units.
 func scale(t *testing.T, p product) {
 	if os.Getenv("DCM_SCALE") == "" {
 		t.Skip("a node of 64 GPUs and 500 units is tried by make scale, which sets DCM_SCALE")
@@ -36,7 +36,7 @@ func scale(t *testing.T, p product) {
 	t.Run("configuration of 10 MB", func(t *testing.T) { hugeFile(m.in(t)) })
 }
 
-// withManyClients is selecting with all of the clients.
+// withManyClients returns the configuration of selecting with all of these clients.
 func withManyClients(profile string) string {
 	var clients []string
 	for i := range 200 {
@@ -45,7 +45,7 @@ func withManyClients(profile string) string {
 	return strings.Replace(selecting(profile), `"amd-metrics-exporter"`, strings.Join(clients, ", ")+`, "amd-metrics-exporter"`, 1)
 }
 
-// up counts the clients that are active.
+// up returns the number of active clients.
 func (m machine) up() string {
 	m.t.Helper()
 	return m.run("systemctl list-units --state=active --no-legend 'client-*' 'worker-*' | wc -l")
@@ -68,7 +68,7 @@ func transaction(m machine) {
 	m.run("dcm apply --clear")
 }
 
-// peak is how much memory a unit's main process has had at most, in MiB.
+// peak returns the peak memory of a unit's main process in MiB.
 func (m machine) peak(unit string) int {
 	m.t.Helper()
 	text := m.run("awk '/VmHWM/ { print $2 }' /proc/$(systemctl show --property=MainPID --value " + unit + ")/status")
@@ -82,7 +82,7 @@ func (m machine) peak(unit string) int {
 	return kib >> 10
 }
 
-// runs counts the runs of the oneshot.
+// runs returns the number of runs of the oneshot.
 func (m machine) runs() int {
 	m.t.Helper()
 	n, err := strconv.Atoi(m.run("journalctl --boot --output=cat _PID=1 UNIT=dcm-apply.service | grep -c ^Starting"))
@@ -92,7 +92,7 @@ func (m machine) runs() int {
 	return n
 }
 
-// Configuration management, or a program gone wild: one run, and the last edit wins.
+// Many edits in quick succession, as by a faulty program, cause one run, and the last edit is applied.
 func edits(m machine) {
 	m.put("/root/spx", withManyClients("spx-fast"))
 	m.put("/root/cpx", withManyClients("cpx-fast"))
@@ -102,8 +102,7 @@ func edits(m machine) {
 	done`)
 	took := time.Since(began)
 	m.applied("cpx-fast")
-	// A busy machine spreads the edits over longer than a run takes: then there is more
-	// than one time at which all of them so far are one.
+	// On a busy machine the edits may take longer than a run. Then there is more than one run.
 	if got, most := m.runs()-before, 1+int(took/(20*time.Second)); got < 1 || got > most {
 		m.t.Errorf("%d runs, want at most %d for edits over %s", got, most, took.Round(time.Second))
 	}

@@ -48,7 +48,7 @@ func (f File) write(path string) error {
 	if err := os.WriteFile(path, f.Content, mode); err != nil {
 		return err
 	}
-	return os.Chmod(path, mode) // the umask does not count
+	return os.Chmod(path, mode) // the umask must not apply
 }
 
 // withAgent adds the files of the harness.

@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// selftested runs a self-test that is to find nothing wrong, through all modes and back.
+// selftested runs self-tests that must find no error, through all modes and back.
 func (m machine) selftested(changes int) selftest.Result {
 	m.t.Helper()
 	got := m.run("dcm selftest --change --archive /root/found.tar.gz")
@@ -24,7 +24,7 @@ func (m machine) selftested(changes int) selftest.Result {
 	return r
 }
 
-// unselected checks that nothing of a self-test is left.
+// unselected checks that a self-test has left no selection.
 func (m machine) unselected() {
 	m.t.Helper()
 	if got := m.run("ls -A /run/dcm/dcm.toml.d 2>/dev/null; systemctl list-units --all --no-legend 'dcm-selftest*'"); got != "" {
@@ -32,7 +32,7 @@ func (m machine) unselected() {
 	}
 }
 
-// unpacked is the result in an archive, which names no user.
+// unpacked returns the result in an archive. It checks that the archive names no user.
 func (m machine) unpacked(file string) (r selftest.Result) {
 	m.t.Helper()
 	m.run("rm -rf /root/found && mkdir /root/found && tar -xzf $1 -C /root/found --strip-components=1", file)
@@ -45,8 +45,8 @@ func (m machine) unpacked(file string) (r selftest.Result) {
 	return r
 }
 
-// throughAllModes: the clients come back, the times are there, and what is seen is what
-// the simulator claims.
+// throughAllModes: the clients are active afterwards, the report has durations, and it agrees with the
+// simulator.
 func (m machine) throughAllModes() {
 	m.t.Helper()
 	m.put(rocm+".knobs", "version 27.1.0\nsys /sys\n")
@@ -77,7 +77,7 @@ func (m machine) throughAllModes() {
 	m.t.Log(r.Runs)
 }
 
-// libraryLies: the vendor's library returns another mode than the driver.
+// libraryLies: the vendor's library reports another mode than the driver.
 func (m machine) libraryLies() {
 	m.t.Helper()
 	m.ready()
@@ -88,8 +88,7 @@ func (m machine) libraryLies() {
 	}
 }
 
-// killedInASelftest: whatever becomes of it, PID 1 has the GPUs taken back, also where no
-// profile was selected.
+// killedInASelftest: if the self-test is killed, PID 1 restores the GPUs, even if no profile was selected.
 func (m machine) killedInASelftest() {
 	m.t.Helper()
 	m.ready()
@@ -111,7 +110,7 @@ func (m machine) killedInASelftest() {
 	m.await("/run/dcm/state.json", `"phase": "idle"`)
 }
 
-// throughGeometries is the same for GPUs with MIG, and then one of them cannot be divided.
+// throughGeometries is the same for GPUs with MIG. Then one GPU cannot be divided.
 func (m machine) throughGeometries() {
 	m.t.Helper()
 	m.run("dcm selftest --read --archive /root/found.tar.gz")

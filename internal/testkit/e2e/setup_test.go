@@ -40,7 +40,7 @@ func build(t *testing.T, pkg string) string {
 	return out
 }
 
-// product is what the tests put into a container.
+// product contains the files that the tests install in a container.
 type product struct {
 	agent, sim string
 	packages   string // directory of the packages of one version
@@ -55,7 +55,7 @@ func buildProduct(t *testing.T) product {
 	}
 }
 
-// buildPackages makes the packages that a user gets.
+// buildPackages builds the packages that users get.
 func buildPackages(t *testing.T, version string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,7 +66,7 @@ func buildPackages(t *testing.T, version string, more ...string) string {
 	return dir
 }
 
-// only returns the one file that matches.
+// only returns the only file that matches.
 func only(t *testing.T, pattern string) []byte {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

@@ -12,8 +12,8 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// slurmConf is a cluster of one node. No cgroups: those of a container are not all
-// slurmd's to make.
+// slurmConf is the configuration of a cluster of one node. It uses no cgroups, since slurmd cannot create
+// all of them in a container.
 const slurmConf = `ClusterName=test
 SlurmctldHost=gpu1(127.0.0.1)
 SlurmUser=slurm
@@ -30,8 +30,8 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 NodeName=gpu1 NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
 `
 
-// address is one more of the loopback's: with 127.0.0.1 alone getaddrinfo(3) says, as
-// slurmctld asks it, that there is no IPv4.
+// address is an additional loopback address. With only 127.0.0.1, getaddrinfo(3) does not return IPv4
+// addresses for the flags that slurmctld uses.
 const address = `[Service]
 Type=oneshot
 RemainAfterExit=yes
@@ -41,8 +41,8 @@ ExecStart=ip address add 127.0.1.1/8 dev lo
 Before=slurmctld.service slurmd.service
 `
 
-// TestSlurm goes through dcm-slurm(7) with the real slurmctld and slurmd, on a simulated
-// node. It has a root of its own, so that it runs by itself.
+// TestSlurm follows dcm-slurm(7) with the real slurmctld and slurmd on a simulated node. Its root is large,
+// so it is not part of make test.
 func TestSlurm(t *testing.T) {
 	if os.Getenv("DCM_SLURM") == "" {
 		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
@@ -71,12 +71,12 @@ func TestSlurm(t *testing.T) {
 		{"jobs get partitions by GRES", slurmGres},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
-			break // each goes on where the one before has left the cluster
+			break // each row needs the state of the cluster after the one before
 		}
 	}
 }
 
-// configureSlurm does with what dcm prints as the manual says.
+// configureSlurm uses the output of dcm as the manual describes.
 func (m machine) configureSlurm() {
 	m.t.Helper()
 	m.put(settings, "profile = \"spx-nps1\"\n")
@@ -86,7 +86,7 @@ func (m machine) configureSlurm() {
 	m.addSlurmConf(conf)
 }
 
-// addSlurmConf adds printed lines to slurm.conf, and what is for the node's line to that.
+// addSlurmConf adds the printed lines to slurm.conf, and the settings for the node to the node's line.
 func (m machine) addSlurmConf(conf string) {
 	m.t.Helper()
 	for line := range strings.Lines(conf) {
@@ -98,7 +98,7 @@ func (m machine) addSlurmConf(conf string) {
 	}
 }
 
-// walk are the commands that a section of a manual page shows, with their here-documents.
+// walk returns the commands in a section of a manual page, with their here-documents.
 func walk(t *testing.T, page, section string) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../packaging/man/" + page)
@@ -114,7 +114,7 @@ func walk(t *testing.T, page, section string) []string {
 	return out
 }
 
-// slurmWalk runs the manual's commands as they are printed.
+// slurmWalk runs the commands of the manual page unchanged.
 func slurmWalk(m machine) {
 	all := walk(m.t, "dcm-slurm.7", "Walk")
 	if len(all) != 9 {
@@ -139,7 +139,7 @@ func slurmWalk(m machine) {
 	}
 }
 
-// node is slurmctld's record of the node.
+// node returns slurmctld's record of the node.
 func (m machine) node(field string) string {
 	m.t.Helper()
 	text := m.run("scontrol --oneliner show node gpu1")
@@ -150,7 +150,7 @@ func (m machine) node(field string) string {
 	return strings.Fields(after + " -")[0]
 }
 
-// slurmHostChange: slurmctld gets a change by the administrator, and slurmd goes on.
+// slurmHostChange: after a change by the administrator slurmctld has the new features, and slurmd runs on.
 func slurmHostChange(m machine) {
 	m.run("dcm use cpx-nps1")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
@@ -169,10 +169,10 @@ func slurmHostChange(m machine) {
 	m.run("dcm use spx-nps1")
 }
 
-// slurmAway: the GPUs are changed all the same, and slurmctld gets it when it is back.
+// slurmAway: the GPUs are changed while slurmctld is stopped. slurmctld gets the features when it is back.
 func slurmAway(m machine) {
 	m.run("systemctl stop slurmctld")
-	ctx, cancel := testdeadline.Context(m.t.Context(), 3*waitTimeout) // dcm waits long for a client
+	ctx, cancel := testdeadline.Context(m.t.Context(), 3*waitTimeout) // dcm waits a long time for a client
 	defer cancel()
 	if r, err := m.Run(ctx, "dcm", "use", "cpx-nps1"); err != nil || r.Code != 1 || !strings.Contains(r.Stderr, "not back: dcm-slurm.service") {
 		m.t.Errorf("exit status %d, %v\n%s%s", r.Code, err, r.Stdout, r.Stderr)
@@ -187,8 +187,8 @@ func slurmAway(m machine) {
 	m.run("dcm use spx-nps1")
 }
 
-// slurmFailure: the node is drained with dcm's reason, goes back to what it had, and is
-// as good as new when it is resumed.
+// slurmFailure: after a failure the node is drained with dcm's reason and has its former features. After
+// it is resumed, a job can change it again.
 func slurmFailure(m machine) {
 	m.run("dcm-sim fault --op memory --errno EIO --times always")
 	job := m.run("sbatch --parsable --requeue --constraint=cpx_nps4 --output=/root/job.out --wrap 'dcm verify cpx-nps4'")
@@ -204,7 +204,7 @@ func slurmFailure(m machine) {
 		m.t.Errorf("slurmctld takes %s for active, and the node is %s", got, state)
 	}
 	m.run("dcm-sim fault --clear; scontrol update NodeName=gpu1 State=RESUME")
-	// Requeued, it would wait for two minutes more.
+	// A requeued job would wait for two more minutes.
 	m.run(`scontrol update JobId="$1" StartTime=now; srun --dependency=afterany:"$1" true`, job)
 	if got := m.run("cat /root/job.out"); !strings.Contains(got, "cpx-nps4") {
 		m.t.Errorf("output of the job: want cpx-nps4, got %s", got)
@@ -212,7 +212,7 @@ func slurmFailure(m machine) {
 	m.has(cpx)
 }
 
-// slurmReboot: what a job has asked for ends with the boot, and slurmctld knows.
+// slurmReboot: the features that a job requested end with the boot, and slurmctld has the new ones.
 func slurmReboot(m machine) {
 	m.reboot()
 	m.run("srun --constraint=spx_nps1 dcm verify spx-nps1")
@@ -231,13 +231,13 @@ func slurmReboot(m machine) {
 	})
 }
 
-// slurmGres: slurmctld and slurmd take the printed lines, and a job has the variable of
-// AMD's GPUs alone. A simulated GPU has no device node: slurmd wants one.
+// slurmGres: slurmctld and slurmd accept the printed lines, and a job gets only the variable of AMD GPUs.
+// slurmd requires device nodes, which simulated GPUs do not have, so the test mounts /dev/null over them.
 func slurmGres(m machine) {
 	m.run("rm /etc/slurm/helpers.conf; sed -i '/^NodeFeaturesPlugins=/d; /^ResumeTimeout=/d; s/ Features=[^ ]*//' /etc/slurm/slurm.conf")
 	gres, rest, _ := strings.Cut(m.run("dcm slurm-conf --gres"), "\n\n")
 	m.put("/etc/slurm/gres.conf", gres+"\n")
-	conf, _, _ := strings.Cut(rest, "\n\n") // no cgroup.conf: cgroups are off here
+	conf, _, _ := strings.Cut(rest, "\n\n") // without cgroup.conf, since this cluster uses no cgroups
 	m.addSlurmConf(conf + "\n")
 	m.run("systemctl disable --now dcm-slurm; for node in /dev/dri/renderD*; do mount --bind /dev/null $node; done; systemctl restart slurmctld slurmd")
 	if got := m.run("srun --gres=gpu:spx_nps1:2 env | grep VISIBLE_DEVICES; true"); got != "ROCR_VISIBLE_DEVICES=0,1" {

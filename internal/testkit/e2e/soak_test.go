@@ -19,8 +19,8 @@ import (
 // defaultSoakTimeout is the duration of the random trials without DCM_SOAK.
 const defaultSoakTimeout = 30 * time.Second
 
-// random runs random actions of operators, crashes and jobs on a node, and checks after each
-// that nothing is lost. DCM_SEED repeats a run's choices.
+// random runs random actions of operators, crashes and jobs on a node. After each it checks that no client
+// and no GPU is lost. DCM_SEED repeats the choices of a run.
 func random(t *testing.T, p product) {
 	t.Parallel()
 	length, err := time.ParseDuration(os.Getenv("DCM_SOAK"))
@@ -34,15 +34,15 @@ func random(t *testing.T, p product) {
 	t.Logf("nothing is lost: %s", tally(s.count))
 }
 
-// nodeSoak is a machine under random trials.
+// nodeSoak is the machine of the random trials.
 type nodeSoak struct {
 	machine
 	rand    *rand.Rand
-	profile string // selected
+	profile string // the selected profile
 	count   map[string]int
 }
 
-// modesOf are the profiles that the trials go between.
+// modesOf are the profiles that the trials select.
 var modesOf = map[string]partition.Mode{
 	"spx-fast": {Compute: "SPX", Memory: "NPS1"},
 	"cpx-fast": {Compute: "CPX", Memory: "NPS1"},
@@ -61,7 +61,7 @@ func newNodeSoak(t *testing.T, p product, r *rand.Rand) *nodeSoak {
 	return s
 }
 
-// slow makes the steps long enough for a kill to fall into the middle of each.
+// slow makes the steps long enough that a kill can hit each of them.
 func (s *nodeSoak) slow() {
 	s.run("dcm-sim fault --gpu all --op compute --hang 20ms --times always; dcm-sim fault --op unload --hang 150ms --times always; dcm-sim fault --op load --hang 150ms --times always")
 }
@@ -105,16 +105,16 @@ func (s *nodeSoak) edit() {
 	s.put(settings, lists(s.profile))
 }
 
-// delay is some time within a run, as an argument of sleep(1).
+// delay returns a random duration within a run, as an argument of sleep(1).
 func (s *nodeSoak) delay() string { return fmt.Sprintf("0.%03d", s.rand.IntN(600)) }
 
-// during does something at a random delay of a run.
+// during runs a script at a random time during a run.
 func (s *nodeSoak) during(command string) {
 	s.edit()
 	s.try("sleep " + s.delay() + "; " + command)
 }
 
-// kill ends a unit's main process at a random delay of a run.
+// kill kills a unit's main process at a random time during a run.
 func (s *nodeSoak) kill(unit string) {
 	s.edit()
 	s.killNow(unit)
@@ -127,7 +127,7 @@ func (s *nodeSoak) killNow(unit string) {
 	}
 }
 
-// kills ends the oneshot or the daemon again and again while it is made to run.
+// kills kills the oneshot or the daemon repeatedly during runs.
 func (s *nodeSoak) kills() {
 	s.edit()
 	for range 10 {
@@ -137,7 +137,7 @@ func (s *nodeSoak) kills() {
 	}
 }
 
-// killTwice ends what is tried again as well.
+// killTwice also kills the repetition.
 func (s *nodeSoak) killTwice() {
 	s.kill("dcm-apply")
 	s.killNow([]string{"dcm", "dcm-apply"}[s.rand.IntN(2)])
@@ -149,12 +149,11 @@ func (s *nodeSoak) reloads() {
 	s.put(settings, lists(s.profile))
 }
 
-// killModprobe ends the program that loads or unloads the driver, under the oneshot's
-// feet or together with it.
+// killModprobe kills the program that loads or unloads the driver, alone or together with the oneshot.
 func (s *nodeSoak) killModprobe() {
 	s.reloads()
 	for range 1 + s.rand.IntN(2) {
-		// The run may be over before it is seen to be running: its report names the profile from the start.
+		// The run may have ended before the test sees it. Its report names the profile from the start.
 		s.try("e2e-agent await /run/dcm/report.json '\"profile\": \"" + s.profile + "\"'; sleep " + s.delay() + "; " + endsAll("modprobe"))
 	}
 	if s.rand.IntN(2) == 0 {
@@ -162,14 +161,12 @@ func (s *nodeSoak) killModprobe() {
 	}
 }
 
-// endsAll kills the processes of that name, if there are any, without a program that not
-// each root has.
+// endsAll kills the processes of a name, if there are any. It does not use pkill, which not every root has.
 func endsAll(name string) string {
 	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -KILL "${p#/proc/}" && echo killed ` + name + `; fi; done`
 }
 
-// killForeign ends a run that the daemon has not asked for, and then says something
-// else, or nothing at all, for a while.
+// killForeign kills a run that the daemon did not request. Afterwards it makes other edits, or none.
 func (s *nodeSoak) killForeign() {
 	s.reloads()
 	s.try("systemctl restart --no-block dcm-apply; sleep " + s.delay() + "; systemctl kill --signal=KILL dcm-apply")
@@ -180,7 +177,7 @@ func (s *nodeSoak) killForeign() {
 	}
 }
 
-// breaks makes an edit that cannot be used, does something over it, and mends it.
+// breaks makes an invalid edit, does something meanwhile, and repairs the file.
 func (s *nodeSoak) breaks() {
 	s.edit()
 	s.try("sleep " + s.delay())
@@ -196,20 +193,20 @@ func (s *nodeSoak) breaks() {
 	s.put(settings, lists(s.profile))
 }
 
-// generatorKilled takes the clients' drop-ins away in a run, and has a client started
-// without. dcm has them loaded again by itself.
+// generatorKilled removes the clients' drop-ins during a run, and starts a client without them. dcm must
+// load them again.
 func (s *nodeSoak) generatorKilled() {
 	s.during(killing("systemctl daemon-reload; systemctl try-restart gpuagent"))
 	s.until("systemctl show -P PartOf gpuagent | grep -q dcm-apply")
 }
 
-// freeze stops a unit's processes for a while, as a debugger or a freezer does.
+// freeze stops a unit's processes for some time, as a debugger or the freezer does.
 func (s *nodeSoak) freeze(unit string) {
 	s.edit()
 	s.try("sleep " + s.delay() + "; systemctl kill --signal=STOP " + unit + "; sleep " + s.delay() + "; systemctl kill --signal=CONT " + unit)
 }
 
-// holder lets a user's job hold the GPUs over an edit.
+// holder lets a user's job hold the GPUs during an edit.
 func (s *nodeSoak) holder() {
 	s.run("systemd-run --quiet --unit=training sh -c 'exec 3</dev/kfd; exec sleep infinity' || :")
 	s.edit()
@@ -217,7 +214,7 @@ func (s *nodeSoak) holder() {
 	s.run("systemctl stop training")
 }
 
-// withoutInotify lets the daemon notice an edit by polling.
+// withoutInotify makes the daemon find an edit by polling.
 func (s *nodeSoak) withoutInotify() {
 	s.refuseInotify()
 	s.edit()
@@ -231,7 +228,7 @@ func (s *nodeSoak) restarted() {
 	s.slow()
 }
 
-// cut ends the boot in the middle of a run, with nothing shut down.
+// cut ends the boot during a run without a shutdown.
 func (s *nodeSoak) cut() {
 	s.edit()
 	s.try("sleep " + s.delay() + "; systemd-run --quiet --no-block systemctl reboot --force --force")
@@ -239,8 +236,8 @@ func (s *nodeSoak) cut() {
 	s.slow()
 }
 
-// well checks that the profile is on the GPUs, that every client is up, that no
-// job is left, and no piece of a file.
+// well checks that the profile is on the GPUs, every client is active, no job is queued, and no temporary
+// file is left.
 func (s *nodeSoak) well(after string) {
 	s.t.Helper()
 	s.run("systemctl restart dcm")
@@ -254,21 +251,20 @@ func (s *nodeSoak) well(after string) {
 			s.t.Errorf("after %s: %s is %s, want %s", after, gpu, mode, want)
 		}
 	}
-	// A run that was killed after its last switch has left nothing to do, and no
-	// word either.
+	// If a run was killed after its last switch, nothing is left to change, and no report is written.
 	if run := s.lastRun(); !run.Result.OK() && run.Result != runstate.Running {
 		s.t.Errorf("last run after %s: want success, got %s: %v", after, run.Result, run.Error)
 	}
 	if jobs := s.run("systemctl list-jobs --no-legend | grep -v ' dcm_owes_' || :"); jobs != "" {
 		s.t.Errorf("jobs after %s: want none, got %s", after, jobs)
 	}
-	// One that is just being written is no older than this.
+	// A temporary file that is being written is younger than this.
 	if files := s.run("find /run/dcm /etc/dcm -name '.*' -type f ! -newermt '-5 seconds'"); files != "" {
 		s.t.Errorf("temporary files after %s: want none, got:\n%s", after, files)
 	}
 }
 
-// tally lists the counts by name.
+// tally returns the counts by name in one line.
 func tally(count map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(count)) {

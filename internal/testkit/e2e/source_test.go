@@ -8,8 +8,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// compilers is what install.sh finds on this host: an old Go in PATH and a newer one
-// elsewhere, and a make that has built what the test put there.
+// compilers are the programs that install.sh finds: an old Go in PATH, a newer one elsewhere, and a make
+// that copies the packages of the test.
 const compilers = `set -e
 mkdir -p /tmp/make/DEBIAN /tmp/make/usr/bin /usr/local/go/bin
 printf 'Package: make\nVersion: 9\nArchitecture: all\nMaintainer: a <a@a.example>\nDescription: none\n' >/tmp/make/DEBIAN/control
@@ -21,8 +21,7 @@ dpkg-deb --build /tmp/make /tmp/make.deb
 dpkg --install /tmp/make.deb
 chmod 0755 /root/dcm/install.sh`
 
-// fromSource is install.sh on a host, with the package that its make would build, and then
-// with a newer one.
+// fromSource runs install.sh on a host, with the package that make would build, and then with a newer one.
 func fromSource(t *testing.T, p product, newer string) {
 	seed, err := e2e.Node("mi300x-8", p.sim)
 	if err != nil {

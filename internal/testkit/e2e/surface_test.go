@@ -13,14 +13,14 @@ import (
 	"dcm/internal/testkit/surface"
 )
 
-// recorded are the commands whose JSON the surface records, on a node with a profile,
-// reservations, a lease, a request that waits and a process outside of dcm.
+// recorded are the commands whose JSON output is recorded: on a node with a profile, reservations, a lease,
+// a waiting request and a process outside of dcm.
 var recorded = []string{
 	"dcm status", "dcm gpus", "dcm partitions", "dcm profiles", "dcm holders", "dcm holders --units", "dcm plan spx-fast", "dcm plan --node mi300x-8 cpx-fast",
 	"dcm report", "dcm report --list", "dcm queue", "dcm guard status", "dcm run -n 2 --dry-run", "dcm top -n 1",
 }
 
-// recordSurface compares what a running node shows with the recorded surface. See package surface.
+// recordSurface compares the output of a running node with the recorded surface. See package surface.
 func recordSurface(t *testing.T, p product) {
 	t.Parallel()
 	m := installWith(t, e2e.Trixie(), p, driverless())
@@ -33,7 +33,7 @@ func recordSurface(t *testing.T, p product) {
 	m.lent()
 	m.run("setsid dcm run -n 55 --wait -- true >/run/waiter 2>&1 </dev/null & " + queued(1))
 
-	// A command reports what it found in its exit status too, such as a plan that a lease blocks.
+	// The exit status may depend on the result, such as a plan that a lease blocks.
 	var shapes strings.Builder
 	for _, command := range recorded {
 		fmt.Fprintf(&shapes, "==> %s --json\n", command)
@@ -56,8 +56,7 @@ func recordSurface(t *testing.T, p product) {
 	surface.Hold(t, "metrics.txt", strings.Join(slices.Sorted(maps.Keys(names)), "\n")+"\n")
 }
 
-// introspected returns the descriptions of dcm's objects without the interfaces that
-// every object of the bus has.
+// introspected returns the descriptions of dcm's objects without the standard interfaces.
 func (m machine) introspected() string {
 	m.t.Helper()
 	var b strings.Builder

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names of the tests' directories and cgroups begin with prefix. The process that made
-// one holds a lock on it until its exit. So a later process finds those of killed processes.
+// prefix begins the names of the tests' directories and cgroups. The process that creates one holds a lock
+// on it until it exits, so a later process recognizes those of killed processes.
 const prefix = "dcm-test-"
 
 // Large is the directory for whole test runs. Its files survive a reboot, so that a later run

@@ -63,7 +63,7 @@ func TestTurns_LongestFirst(t *testing.T) {
 			t.Run(fmt.Sprint(length), func(t *testing.T) {
 				t.Parallel()
 				q.wait(t, length)
-				order = append(order, fmt.Sprint(length)) // by one at a time, as there is one turn
+				order = append(order, fmt.Sprint(length)) // written by one goroutine at a time, since there is one turn
 			})
 		}
 		t.Run("the turn", func(t *testing.T) {

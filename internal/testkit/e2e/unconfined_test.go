@@ -7,8 +7,8 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// withoutPrograms: where systemd can load no device programs, a list of devices has no
-// effect, and no command says that it has.
+// withoutPrograms: if systemd cannot load device programs, a device list has no effect. No command may
+// claim that it has one.
 func withoutPrograms(t *testing.T, p product) {
 	t.Parallel()
 	seed := driverless()

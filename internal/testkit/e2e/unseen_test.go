@@ -7,8 +7,8 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// No process has it open, and yet the driver is in use. The clients are restarted once
-// for it, and the host is not rebooted.
+// The driver is in use although no process has it open. dcm restarts the clients once and does not reboot
+// the host.
 func unseenHolder(m machine) {
 	m.run("systemd-run --quiet --unit=flight e2e-agent flight /dev/dri/renderD128 /run/flight")
 	m.await("/run/flight", "in flight")
@@ -25,7 +25,7 @@ func unseenHolder(m machine) {
 	if text := m.state().Error.Text; !strings.Contains(m.run("journalctl --sync; journalctl --unit=dcm --lines=30 --output=cat"), text) {
 		m.t.Errorf("journal: want the daemon's error %q", text)
 	}
-	// A daemon that systemd starts again, and an event of the kernel's, are no reason.
+	// A restart of the daemon and an event of the kernel must not cause another restart of the clients.
 	before = m.units(clients...)
 	run := m.lastRun().ID
 	m.run("systemctl kill --signal=KILL --kill-whom=main dcm; e2e-agent await /run/dcm/state.json '\"phase\": \"waiting\"' 'no client is restarted for it'")
