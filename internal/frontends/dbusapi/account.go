@@ -57,7 +57,7 @@ func (s *Service) objects(a status.Account) map[dbus.ObjectPath][]iface {
 	for _, p := range a.Parts {
 		out[partPath(p.GPU, p.Index)] = []iface{{name: partInterface, properties: ofPart(p)}}
 	}
-	out[Path] = []iface{{name: Interface, methods: s.methods(), properties: ofManager(a, gpus)}}
+	out[Path] = []iface{{name: Interface, methods: s.handler.methods(), properties: ofManager(a, gpus)}}
 	return out
 }
 

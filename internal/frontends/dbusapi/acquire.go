@@ -16,18 +16,18 @@ import (
 )
 
 // acquire grants a lease to the process that the bus reports as the caller.
-func (s *Service) acquire(c call) ([]any, error) {
+func (h *handler) acquire(c call) ([]any, error) {
 	var r Request
 	if err := r.decode(c.body[0].(map[string]dbus.Variant)); err != nil {
 		return nil, err
 	}
-	ctx := s.ctx(c)
+	ctx := h.ctx(c)
 	if r.Wait || c.who.uid != 0 { // other calls are too short to notice a disconnect
 		var cancel context.CancelFunc
-		ctx, cancel = s.whileConnected(c)
+		ctx, cancel = h.whileConnected(c)
 		defer cancel()
 	}
-	process, err := s.process(ctx, c)
+	process, err := h.process(ctx, c)
 	if err != nil {
 		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
 	}
@@ -35,12 +35,12 @@ func (s *Service) acquire(c call) ([]any, error) {
 	by := c.caller()
 	by.Process, by.ConnectionAge = process, connectionAge(c.sender, c.conn.Names())
 	if !r.DryRun {
-		if err := s.mayAcquire(c); err != nil {
+		if err := h.mayAcquire(c); err != nil {
 			return nil, err
 		}
 	}
 	if r.Wait && !r.DryRun && !c.waiting {
-		leave, err := s.limiter.Wait(c.who.owner)
+		leave, err := h.limiter.Wait(c.who.owner)
 		if err != nil {
 			return nil, toBusError(err)
 		}
@@ -48,10 +48,10 @@ func (s *Service) acquire(c call) ([]any, error) {
 		c.leave()
 	}
 	r.Queued = func(p QueuePosition) { sendPosition(c, p) }
-	l, err := s.control.Acquire(ctx, by, r)
+	l, err := h.control.Acquire(ctx, by, r)
 	if err != nil {
 		if !r.DryRun {
-			s.rejected(c, slog.LevelInfo, actionLease, err)
+			h.rejected(c, slog.LevelInfo, actionLease, err)
 		}
 		return nil, toBusError(err)
 	}
@@ -60,13 +60,13 @@ func (s *Service) acquire(c call) ([]any, error) {
 
 // process returns the process that made the caller's connection. It returns an error if that process
 // has ended, even if another process now uses the connection.
-func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) {
+func (h *handler) process(ctx context.Context, c call) (*caller.Process, error) {
 	if c.who.process != nil {
 		return c.who.process, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	who, err := credentialsOf(ctx, s.connOf(c), c.sender)
+	who, err := credentialsOf(ctx, h.connOf(c), c.sender)
 	switch {
 	case err != nil:
 		return nil, err
@@ -80,20 +80,20 @@ func (s *Service) process(ctx context.Context, c call) (*caller.Process, error) 
 
 // mayAcquire returns an error unless the caller may have a lease: root, a member of the
 // configured group, or a user whom polkit authorises.
-func (s *Service) mayAcquire(c call) error {
-	if s.member(c) {
+func (h *handler) mayAcquire(c call) error {
+	if h.member(c) {
 		return nil
 	}
 	err := checkPolkit(c, actionLease, nil)
 	if err != nil {
-		s.rejected(c, slog.LevelWarn, actionLease, err)
+		h.rejected(c, slog.LevelWarn, actionLease, err)
 	}
 	return err
 }
 
 // member reports whether the caller may have leases without a decision of polkit.
-func (s *Service) member(c call) bool {
-	return c.who.uid == 0 || s.control.Member(c.who.groups)
+func (h *handler) member(c call) bool {
+	return c.who.uid == 0 || h.control.Member(c.who.groups)
 }
 
 // wantsToWait reports whether the call may enter the queue.
@@ -117,15 +117,15 @@ func (c call) flag(name string) bool {
 	return set
 }
 
-func (s *Service) release(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
+func (h *handler) release(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
 	unit := c.body[0].(string)
-	if err := s.control.Release(ctx, c.caller(), unit); err != nil {
-		s.rejected(c, slog.LevelInfo, actionRelease, err)
+	if err := h.control.Release(ctx, c.caller(), unit); err != nil {
+		h.rejected(c, slog.LevelInfo, actionRelease, err)
 		return nil, toBusError(err)
 	}
-	s.log.Info("lease released", "unit", unit, "uid", c.who.uid)
+	h.log.Info("lease released", "unit", unit, "uid", c.who.uid)
 	return nil, nil
 }
 
@@ -148,11 +148,11 @@ func sendPosition(c call, p QueuePosition) {
 }
 
 // queue returns the wait queue to any caller.
-func (s *Service) queue(call) ([]any, error) {
-	text, err := json.Marshal(status.List[status.Queued](s.control.Queue()))
+func (h *handler) queue(call) ([]any, error) {
+	text, err := json.Marshal(status.List[status.Queued](h.control.Queue()))
 	return []any{string(text)}, toBusError(err)
 }
 
-func (s *Service) dequeue(c call) ([]any, error) {
-	return nil, toBusError(s.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
+func (h *handler) dequeue(c call) ([]any, error) {
+	return nil, toBusError(h.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
 }

@@ -25,27 +25,27 @@ const (
 //
 // polkit gets the caller's unique name on the bus, not its PID: another process may have the PID by
 // the time of the check.
-func (s *Service) authorise(c call, action string, details map[string]string) (Caller, error) {
+func (h *handler) authorise(c call, action string, details map[string]string) (Caller, error) {
 	if c.who.uid != 0 {
 		// polkit's prompt shows the name to the administrator, so it must be the name of a
 		// profile and not any text of the caller.
 		if profile, ok := details["profile"]; ok {
-			if err := s.control.Known(profile); err != nil {
+			if err := h.control.Known(profile); err != nil {
 				return Caller{}, toBusError(err)
 			}
 		}
 		if err := checkPolkit(c, action, details); err != nil {
-			s.rejected(c, slog.LevelWarn, action, err)
+			h.rejected(c, slog.LevelWarn, action, err)
 			return Caller{}, err
 		}
 	}
-	s.log.Info("request authorised", "action", action, "uid", c.who.uid, "profile", details["profile"])
+	h.log.Info("request authorised", "action", action, "uid", c.who.uid, "profile", details["profile"])
 	return c.caller(), nil
 }
 
 // rejected logs a rejected request, at most once a minute for each user.
-func (s *Service) rejected(c call, level slog.Level, action string, reason error) {
-	suppressed, log := s.limiter.Rejected(c.who.owner)
+func (h *handler) rejected(c call, level slog.Level, action string, reason error) {
+	suppressed, log := h.limiter.Rejected(c.who.owner)
 	if !log {
 		return
 	}
@@ -53,7 +53,7 @@ func (s *Service) rejected(c call, level slog.Level, action string, reason error
 	if suppressed > 0 {
 		args = append(args, "suppressed", suppressed)
 	}
-	s.log.Log(c.conn.Context(), level, "request rejected", args...)
+	h.log.Log(c.conn.Context(), level, "request rejected", args...)
 }
 
 // kindOf returns the kind function of a method all of whose calls are of kind k.
@@ -63,21 +63,21 @@ func kindOf(k admission.Kind) func(call) admission.Kind {
 
 // admitted wraps a method: it identifies the caller and applies the limits of package
 // admission before the method does any work.
-func (s *Service) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
+func (h *handler) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx(c), polkitTimeout)
+		ctx, cancel := context.WithTimeout(h.ctx(c), polkitTimeout)
 		defer cancel()
-		who, err := s.caller(ctx, c)
+		who, err := h.caller(ctx, c)
 		if err != nil {
 			return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
 		}
 		c.who = who
 		defer who.process.Close()
 		var leave func()
-		if c.waiting = c.wantsToWait() && s.member(c); c.waiting {
-			leave, err = s.limiter.Join(ctx, who.owner)
+		if c.waiting = c.wantsToWait() && h.member(c); c.waiting {
+			leave, err = h.limiter.Join(ctx, who.owner)
 		} else {
-			leave, err = s.limiter.Enter(ctx, who.owner, kind(c))
+			leave, err = h.limiter.Enter(ctx, who.owner, kind(c))
 		}
 		if err != nil {
 			return nil, toBusError(err)

@@ -140,7 +140,7 @@ func TestRejections_LoggedOncePerMinute(t *testing.T) {
 	var journal syncBuffer
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(&journal, nil)))
-	s.caller = func(context.Context, call) (credentials, error) { return credentials{owner: 1000, uid: 1000}, nil }
+	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{owner: 1000, uid: 1000}, nil }
 	b.run(s)
 	b.owned()
 	object := b.connect().Object(Name, Path)

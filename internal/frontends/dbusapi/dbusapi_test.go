@@ -214,8 +214,9 @@ func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
 	b.Helper()
 	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
-	s.caller = func(ctx context.Context, c call) (credentials, error) {
-		who, err := s.callers.of(ctx, s.connOf(c), c.sender)
+	callers := new(credentialsCache)
+	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
+		who, err := callers.of(ctx, s.connOf(c), c.sender)
 		who.uid = uid(c.sender)
 		who.owner = who.uid
 		return who, err

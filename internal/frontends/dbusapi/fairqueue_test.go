@@ -218,14 +218,14 @@ func TestMethods_Admission(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s.limiter = admission.New(admission.Limits{RootExempt: true})
-	s.caller = func(context.Context, call) (credentials, error) {
+	s.handler.limiter = admission.New(admission.Limits{RootExempt: true})
+	s.handler.caller = func(context.Context, call) (credentials, error) {
 		return credentials{owner: 1000, uid: 1000, groups: []uint32{desksGroup}}, nil
 	}
 	b.run(s)
 	b.owned()
 	object := b.connect().Object(Name, Path)
-	for _, m := range s.methods() {
+	for _, m := range s.handler.methods() {
 		var args []any
 		for _, in := range m.in {
 			args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])

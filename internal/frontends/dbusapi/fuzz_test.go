@@ -44,7 +44,7 @@ func FuzzMessage(f *testing.F) {
 	add("/", introspectableInterface, "Introspect")
 
 	s := New("", &desk{}, slog.New(slog.DiscardHandler))
-	s.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }
+	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }
 	s.Publish(at(runstate.InSync, "0", twoGPUs))
 	ours, theirs := net.Pipe()
 	f.Cleanup(func() { ours.Close(); theirs.Close() })

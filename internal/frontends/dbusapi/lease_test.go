@@ -18,7 +18,7 @@ func TestClient_Leases(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s.caller = func(context.Context, call) (credentials, error) {
+	s.handler.caller = func(context.Context, call) (credentials, error) {
 		return credentials{owner: 1000, uid: 1000, groups: []uint32{5, desksGroup}}, nil
 	}
 	b.run(s)
@@ -109,7 +109,7 @@ func TestPresence_OneQueryPerCaller(t *testing.T) {
 	b := startBus(t)
 	came, left := make(chan struct{}), make(chan struct{})
 	s := New(b.address, &doorman{hall{&desk{}, came}, left}, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
+	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
 	b.run(s)
 	b.owned()
 	monitor := b.connect()
@@ -170,7 +170,7 @@ func TestAcquire_DaemonEnds(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
 	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
+	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx, nil) }()
@@ -240,7 +240,7 @@ func TestRelease_WhileAllJobsWait(t *testing.T) {
 			b.polkit(&authority{allowed: map[string]bool{actionLease: true}})
 			h := hall{&desk{}, make(chan struct{})}
 			s := New(b.address, h, slog.New(slog.NewTextHandler(t.Output(), nil)))
-			s.caller = func(context.Context, call) (credentials, error) {
+			s.handler.caller = func(context.Context, call) (credentials, error) {
 				return credentials{owner: 1000, uid: 1000, groups: groups}, nil
 			}
 			b.run(s)

@@ -3,75 +3,91 @@ package dbusapi
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"dcm/internal/frontends/admission"
+	"dcm/internal/linux/dbusconn"
 )
 
 // queryTimeout limits a call that changes nothing.
 const queryTimeout = 30 * time.Second
 
+// handler carries out the calls of the daemon's methods: it identifies the caller, applies limits and
+// permissions, and calls [Control].
+type handler struct {
+	control Control
+	log     *slog.Logger
+	caller  func(context.Context, call) (credentials, error)
+	connOf  func(call) *dbusconn.Conn
+
+	limiter  *admission.Limiter
+	planning *fairQueue
+	accounts sharedQueries
+	usages   sharedQueries
+}
+
 // methods returns the methods of the daemon's interface.
-func (s *Service) methods() []method {
+func (h *handler) methods() []method {
 	return []method{
-		{name: "Apply", out: []arg{{"state", "s"}}, run: s.admitted(kindOf(admission.Change), s.apply)},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: s.admitted(kindOf(admission.Change), s.use)},
-		{name: "Reload", run: s.admitted(kindOf(admission.Change), s.reload)},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: s.admitted(kindOf(admission.Query), s.plan)},
-		{name: "Account", out: []arg{{"account", "s"}}, run: s.admitted(kindOf(admission.Status), s.answer(s.accounts))},
-		{name: "History", out: []arg{{"runs", "s"}}, run: s.admitted(kindOf(admission.Query), s.history)},
-		{name: "Usage", out: []arg{{"usage", "s"}}, run: s.admitted(kindOf(admission.Status), s.answer(s.usages))},
-		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: s.admitted(call.acquireKind, s.acquire)},
-		{name: "Release", in: []arg{{"lease", "s"}}, run: s.admitted(kindOf(admission.Lease), s.release)},
-		{name: "Queue", out: []arg{{"queue", "s"}}, run: s.admitted(kindOf(admission.Status), s.queue)},
-		{name: "Dequeue", in: []arg{{"id", "u"}}, run: s.admitted(kindOf(admission.Lease), s.dequeue)},
+		{name: "Apply", out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.apply)},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use)},
+		{name: "Reload", run: h.admitted(kindOf(admission.Change), h.reload)},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.plan)},
+		{name: "Account", out: []arg{{"account", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.accounts))},
+		{name: "History", out: []arg{{"runs", "s"}}, run: h.admitted(kindOf(admission.Query), h.history)},
+		{name: "Usage", out: []arg{{"usage", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.usages))},
+		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: h.admitted(call.acquireKind, h.acquire)},
+		{name: "Release", in: []arg{{"lease", "s"}}, run: h.admitted(kindOf(admission.Lease), h.release)},
+		{name: "Queue", out: []arg{{"queue", "s"}}, run: h.admitted(kindOf(admission.Status), h.queue)},
+		{name: "Dequeue", in: []arg{{"id", "u"}}, run: h.admitted(kindOf(admission.Lease), h.dequeue)},
 	}
 }
 
-func (s *Service) apply(c call) ([]any, error) {
-	by, err := s.authorise(c, actionApply, nil)
+func (h *handler) apply(c call) ([]any, error) {
+	by, err := h.authorise(c, actionApply, nil)
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.control.Apply(s.ctx(c), by)
+	state, err := h.control.Apply(h.ctx(c), by)
 	return []any{state}, toBusError(err)
 }
 
-func (s *Service) use(c call) ([]any, error) {
+func (h *handler) use(c call) ([]any, error) {
 	profile, err := c.profile()
 	if err != nil {
 		return nil, err
 	}
-	by, err := s.authorise(c, actionUse, map[string]string{"profile": profile})
+	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
 	if err != nil {
 		return nil, err
 	}
-	state, err := s.control.Use(s.ctx(c), by, profile)
+	state, err := h.control.Use(h.ctx(c), by, profile)
 	return []any{state}, toBusError(err)
 }
 
-func (s *Service) reload(c call) ([]any, error) {
-	by, err := s.authorise(c, actionReload, nil)
+func (h *handler) reload(c call) ([]any, error) {
+	by, err := h.authorise(c, actionReload, nil)
 	if err != nil {
 		return nil, err
 	}
-	return nil, toBusError(s.control.Reload(s.ctx(c), by))
+	return nil, toBusError(h.control.Reload(h.ctx(c), by))
 }
 
 // plan serves any caller, so it computes one plan at a time.
-func (s *Service) plan(c call) ([]any, error) {
+func (h *handler) plan(c call) ([]any, error) {
 	profile, err := c.profile()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
+	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
-	leave, err := s.planning.take(ctx, c.who.owner)
+	leave, err := h.planning.take(ctx, c.who.owner)
 	if err != nil {
 		return nil, toBusError(err)
 	}
 	defer leave()
-	p, err := s.control.Plan(ctx, c.caller(), profile)
+	p, err := h.control.Plan(ctx, c.caller(), profile)
 	if err != nil {
 		return nil, toBusError(err)
 	}
@@ -79,19 +95,19 @@ func (s *Service) plan(c call) ([]any, error) {
 }
 
 // history serves any caller.
-func (s *Service) history(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
+func (h *handler) history(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
-	text, err := s.control.History(ctx)
+	text, err := h.control.History(ctx)
 	return []any{text}, toBusError(err)
 }
 
 // answer returns a method that returns the result of a shared query to any caller.
-func (s *Service) answer(queries sharedQueries) func(call) ([]any, error) {
+func (h *handler) answer(queries sharedQueries) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(s.ctx(c), queryTimeout)
+		ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 		defer cancel()
-		text, err := queries.do(ctx, s.ctx(c), c.who.uid)
+		text, err := queries.do(ctx, h.ctx(c), c.who.uid)
 		return []any{text}, toBusError(err)
 	}
 }
@@ -110,4 +126,4 @@ func (c call) profile() (string, error) {
 
 // ctx returns the context of a call. It ends with the daemon's connection to the bus. It does not end
 // when the caller disconnects, so that a requested change is completed.
-func (s *Service) ctx(c call) context.Context { return c.conn.Context() }
+func (h *handler) ctx(c call) context.Context { return c.conn.Context() }

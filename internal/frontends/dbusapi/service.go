@@ -10,25 +10,18 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"dcm/internal/frontends/admission"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/dbusconn"
 	"dcm/internal/sanitize"
 )
 
-// Service serves dcm on a bus. Publish and Run may be called from any goroutine.
+// Service serves dcm on a bus: it connects to the bus, publishes the objects and signals their changes.
+// Publish and Run may be called from any goroutine.
 type Service struct {
 	address string
-	control Control
 	log     *slog.Logger
-	caller  func(context.Context, call) (credentials, error)
-
-	tree     tree
-	callers  credentialsCache
-	limiter  *admission.Limiter
-	planning *fairQueue
-	accounts sharedQueries
-	usages   sharedQueries
+	handler handler
+	tree    tree
 
 	mu   sync.Mutex
 	conn *dbus.Conn     // nil until the daemon owns its name on the bus
@@ -37,11 +30,15 @@ type Service struct {
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
-	s := &Service{address: address, control: control, log: log, planning: newFairQueue(), limiter: newLimiter()}
-	s.accounts = newSharedQueries(func(ctx context.Context) (string, error) { return control.Account(ctx) })
-	s.usages = newSharedQueries(func(ctx context.Context) (string, error) { return control.Usage(ctx) })
-	s.caller = func(ctx context.Context, c call) (credentials, error) {
-		return s.callers.of(ctx, s.connOf(c), c.sender)
+	s := &Service{address: address, log: log}
+	s.handler = handler{
+		control: control, log: log, planning: newFairQueue(), limiter: newLimiter(), connOf: s.connOf,
+		accounts: newSharedQueries(func(ctx context.Context) (string, error) { return control.Account(ctx) }),
+		usages:   newSharedQueries(func(ctx context.Context) (string, error) { return control.Usage(ctx) }),
+	}
+	callers := new(credentialsCache)
+	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
+		return callers.of(ctx, s.connOf(c), c.sender)
 	}
 	s.Publish(status.Account{})
 	return s
