@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,87 +13,6 @@ import (
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
-
-// answer is the result of a request.
-type answer struct {
-	lease Lease
-	err   error
-}
-
-// client requests leases as one process, in a bubble of [synctest].
-type client struct {
-	*testing.T
-	host   *host
-	keeper *Allocator
-}
-
-func newClient(t *testing.T) *client {
-	h := newHost()
-	h.terms, h.inside, h.alone = make(map[string]Term), make(map[int]string), make(map[int]string)
-	h.still = func() error { return nil }
-	return &client{t, h, newAllocator(h)}
-}
-
-// request requests partitions, and returns when the request waits or has ended.
-func (c *client) request(ctx context.Context, who Caller, r Request) <-chan answer {
-	c.host.mu.Lock()
-	c.host.starts[who.PID] = uint64(who.PID)
-	c.host.mu.Unlock()
-	out := make(chan answer, 1)
-	go func() {
-		l, err := c.keeper.Acquire(ctx, who, r)
-		out <- answer{l, err}
-	}()
-	synctest.Wait()
-	return out
-}
-
-// waits is request with Wait.
-func (c *client) waits(who Caller, n int) <-chan answer {
-	r := ask(n)
-	r.Wait = true
-	return c.request(c.Context(), who, r)
-}
-
-// verifyReplaced returns the answer of a request, which must have ended.
-func (c *client) verifyReplaced(a <-chan answer) answer {
-	c.Helper()
-	synctest.Wait()
-	select {
-	case got := <-a:
-		return got
-	default:
-		c.Fatalf("the request still waits; queue: %+v", c.keeper.Queue())
-		return answer{}
-	}
-}
-
-func (c *client) given(a <-chan answer) Lease {
-	c.Helper()
-	got := c.verifyReplaced(a)
-	if got.err != nil {
-		c.Fatalf("no lease was granted: %v", got.err)
-	}
-	return got.lease
-}
-
-// queue returns the processes that wait.
-func (c *client) queue() []int {
-	out := []int{}
-	for _, q := range c.keeper.Queue() {
-		out = append(out, q.PID)
-	}
-	return out
-}
-
-func (c *client) queued(want ...int) {
-	c.Helper()
-	if got := c.queue(); !slices.Equal(got, want) {
-		c.Errorf("queue: got %d, want %d", got, want)
-	}
-}
-
-func process(uid uint32, pid int) Caller { return Caller{UID: uid, PID: pid} }
 
 func TestImpossibleRequest_Refused(t *testing.T) {
 	whole := func(n int) Request { return Request{Want: placement.Want{GPUs: n}, Kind: unitname.ConfinedLease} }
@@ -123,7 +41,7 @@ func TestImpossibleRequest_Refused(t *testing.T) {
 					tt.set(c)
 				}
 				tt.ask.Wait = true
-				got := c.verifyReplaced(c.request(t.Context(), alice, tt.ask))
+				got := c.result(c.request(t.Context(), alice, tt.ask))
 				var impossible *ImpossibleError
 				if !errors.As(got.err, &impossible) || !strings.Contains(got.err.Error(), tt.text) {
 					t.Errorf("error: got %v, want an impossible request with %q", got.err, tt.text)
@@ -145,7 +63,7 @@ func TestWaitingRequest_BecomesImpossible(t *testing.T) {
 		c.host.mu.Unlock()
 		c.host.Stop(t.Context(), held.Unit)
 		var impossible *ImpossibleError
-		if got := c.verifyReplaced(waits); !errors.As(got.err, &impossible) {
+		if got := c.result(waits); !errors.As(got.err, &impossible) {
 			t.Errorf("answer: %+v", got)
 		}
 	})
@@ -157,7 +75,7 @@ func TestLimit_RequestsWait(t *testing.T) {
 		c.keeper.Limit(Limits{PerUser: 3})
 		first := c.given(c.waits(process(1000, 10), 2))
 		var limit *LimitError
-		if got := c.verifyReplaced(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
+		if got := c.result(c.request(t.Context(), process(1000, 11), ask(2))); !errors.As(got.err, &limit) || !Passes(got.err) {
 			t.Errorf("answer without Wait: %+v", got)
 		}
 		two, one := c.waits(process(1000, 12), 2), c.waits(process(1000, 13), 1)
@@ -180,7 +98,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 		student := func(uid uint32, pid int) Caller {
 			return Caller{UID: uid, PID: pid, Groups: []string{"course"}}
 		}
-		if got := c.verifyReplaced(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
+		if got := c.result(c.waits(student(1000, 10), 3)); !strings.Contains(fmt.Sprint(got.err), "3 requested, but max-per-user in [leases.groups.course] is 2") {
 			t.Errorf("a member of course: %v", got.err)
 		}
 		c.given(c.waits(student(1000, 11), 2))
@@ -190,7 +108,7 @@ func TestGroupLimit_StrictestApplies(t *testing.T) {
 			t.Errorf("reason: got %q, want %q", got, want)
 		}
 		staff := Caller{UID: 2000, PID: 13, Groups: []string{"staff"}}
-		if got := c.verifyReplaced(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
+		if got := c.result(c.waits(staff, 7)); !strings.Contains(fmt.Sprint(got.err), "7 requested, but max-per-user in [leases] is 6") {
 			t.Errorf("a member of staff: %v", got.err)
 		}
 		c.keeper.Limit(Limits{PerUser: 6, Groups: []GroupLimits{{Name: "course", PerUser: 2, Total: 4}}})
@@ -270,10 +188,10 @@ func TestRemove_OwnerAndRootOnly(t *testing.T) {
 			}
 		}
 		var removed *RemovedError
-		if got := c.verifyReplaced(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
+		if got := c.result(first); !errors.As(got.err, &removed) || removed.By != 1000 || Passes(got.err) {
 			t.Errorf("answer of the first: %+v", got)
 		}
-		if got := c.verifyReplaced(second); !errors.As(got.err, &removed) || removed.By != 0 {
+		if got := c.result(second); !errors.As(got.err, &removed) || removed.By != 0 {
 			t.Errorf("answer of the second: %+v", got)
 		}
 		c.queued(13)
@@ -299,151 +217,6 @@ func TestMoved_ReportsThePosition(t *testing.T) {
 		want := "2 of 2: 8 partitions asked for, but 0 of 8 are free\n1 of 1: 8 partitions asked for, but 0 of 8 are free"
 		if got := strings.Join(positions, "\n"); got != want {
 			t.Errorf("positions: got\n%s\nwant\n%s", got, want)
-		}
-	})
-}
-
-// draining sets whether a command waits for the end of all leases.
-func (c *client) draining(yes bool) {
-	c.host.mu.Lock()
-	defer c.host.mu.Unlock()
-	c.host.still = func() error { return nil }
-	if yes {
-		c.host.still = func() error { return fmt.Errorf("%w: dcm apply --when-idle", ErrDraining) }
-	}
-}
-
-// If the daemon ends after the move and before its answer, the caller is in its lease and requests it
-// again. A drain may have started since, or other requests may be in the queue.
-func TestAcquire_KeepsLeaseOfInterruptedCall(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		begin func(*client)
-	}{
-		{"alone", func(*client) {}},
-		{"a drain", func(c *client) { c.draining(true) }},
-		{"others wait", func(c *client) { c.waits(process(1001, 11), 8) }},
-		{"after another lease has ended", func(c *client) { c.host.Stop(c.Context(), c.host.tenants[0].Unit) }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t)
-				c.given(c.waits(process(1001, 9), 1))
-				l := c.given(c.waits(process(1000, 10), 2))
-				c.host.alone[10] = l.Unit
-				c.keeper = New(Config{Host: hostOf(c.host), RejoinWindow: func() <-chan struct{} { return make(chan struct{}) }})
-				tt.begin(c)
-				before := len(c.host.tenants)
-				who := process(1000, 10)
-				who.Seniority = 1
-				r := ask(2)
-				r.Wait = true
-				got := c.given(c.request(t.Context(), who, r))
-				if got.Unit != l.Unit || len(c.host.tenants) != before {
-					t.Errorf("lease: got %s, want %s; units: %+v", got.Unit, l.Unit, c.host.tenants)
-				}
-			})
-		})
-	}
-}
-
-func TestAcquire_OtherRequestReplacesLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for i, other := range []func(*Request){
-			func(r *Request) { r.Partitions = 1 },
-			func(r *Request) { r.Partitions = 3 },
-			func(r *Request) { r.Kind = unitname.ExclusiveLease },
-			func(r *Request) { r.Time = time.Hour },
-			func(r *Request) { r.Place = placement.Spread },
-			func(r *Request) { r.Partitions, r.GPUs = 0, 1 },
-		} {
-			c := newClient(t)
-			l := c.given(c.waits(process(1000, 10), 2))
-			c.host.alone[10] = l.Unit
-			r := ask(2)
-			other(&r)
-			if got := c.given(c.request(t.Context(), process(1000, 10), r)); got.Unit == l.Unit {
-				t.Errorf("request %d was answered with the former lease", i)
-			}
-		}
-	})
-}
-
-// A drain waits for all leases, and a request for the end of the drain. So the request must not keep
-// its lease.
-func TestDrain_NotDelayedByWaiter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t)
-		l := c.given(c.waits(process(1000, 10), 1))
-		c.host.alone[10] = l.Unit
-		c.draining(true)
-		waits := c.waits(process(1000, 10), 2)
-		if left := c.host.leases(); len(left) > 0 {
-			t.Errorf("the drain waits for %s", left)
-		}
-		if now := c.host.tenants[0]; !Made(now.Unit) || len(now.Allowed) > 0 {
-			t.Errorf("units of the waiting caller: %+v", now)
-		}
-		c.queued(10)
-		c.draining(false)
-		c.host.Stop(t.Context(), "") // wakes the queue, as after the change
-		if got := c.given(waits); len(got.Choice.Partitions) != 2 {
-			t.Errorf("lease after the drain: %+v", got)
-		}
-		if left := c.host.leases(); len(left) != 1 {
-			t.Errorf("leases: %s", left)
-		}
-	})
-}
-
-// Otherwise two callers that wait for each other's partitions would wait forever, even without a drain.
-func TestLease_EndsWhileOwnerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t)
-		for pid := 10; pid < 12; pid++ {
-			c.host.alone[pid] = c.given(c.waits(process(1000, pid), 4)).Unit
-		}
-		first := c.waits(process(1000, 10), 8)
-		second := c.waits(process(1000, 11), 8)
-		l := c.given(first)
-		c.host.Stop(t.Context(), l.Unit)
-		c.given(second)
-	})
-}
-
-func TestDrain_RefusesAWaiterInASharedLease(t *testing.T) {
-	for name, late := range map[string]bool{"before the drain": true, "while it drains": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t)
-				l := c.given(c.waits(process(1000, 10), 4))
-				c.host.inside[11] = l.Unit
-				c.given(c.waits(process(1001, 9), 4))
-				c.draining(!late)
-				waits := c.waits(process(1000, 11), 2)
-				if late {
-					c.queued(11)
-					c.draining(true)
-					c.host.Stop(t.Context(), "") // wakes the queue
-				}
-				got := c.verifyReplaced(waits)
-				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "this process is in "+l.Unit) {
-					t.Errorf("answer: %+v", got)
-				}
-			})
-		})
-	}
-}
-
-// The request of a process that cannot be moved out of its lease is refused.
-func TestDrain_RefusesUnmovableCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t)
-		c.host.alone[10] = c.given(c.waits(process(1000, 10), 1)).Unit
-		c.draining(true)
-		c.host.onStart = func(Scope) error { return errors.New("no") }
-		if got := c.verifyReplaced(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
-			t.Errorf("answer: %+v", got)
 		}
 	})
 }
@@ -493,7 +266,7 @@ func TestOvertaking(t *testing.T) {
 					case wait:
 						c.queued(20, 21)
 					default:
-						if got := c.verifyReplaced(a); !Passes(got.err) {
+						if got := c.result(a); !Passes(got.err) {
 							t.Errorf("answer: %+v", got)
 						}
 					}
@@ -517,7 +290,7 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 			}
 			return nil
 		}
-		if got := c.verifyReplaced(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
+		if got := c.result(c.request(t.Context(), process(0, 10), ask(1))); !errors.Is(got.err, ErrNotMoved) || !Passes(got.err) {
 			t.Errorf("answer without Wait: %+v", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -528,14 +301,14 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 		first := c.waits(process(1000, 13), 8)
 		time.Sleep(10 * notMovedDelay)
 		cancel()
-		if got := c.verifyReplaced(interrupted); !errors.Is(got.err, context.Canceled) {
+		if got := c.result(interrupted); !errors.Is(got.err, context.Canceled) {
 			t.Errorf("answer of an interrupted request: %+v", got)
 		}
 		c.host.mu.Lock()
 		delete(c.host.starts, 12)
 		c.host.mu.Unlock()
 		time.Sleep(notMovedDelay)
-		if got := c.verifyReplaced(ended); got.err == nil {
+		if got := c.result(ended); got.err == nil {
 			t.Errorf("answer of a process that has ended: %+v", got)
 		}
 		time.Sleep(notMovedDelay / 2) // the first request returns to the queue before the second
