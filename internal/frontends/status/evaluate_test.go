@@ -62,13 +62,13 @@ func TestHealth(t *testing.T) {
 			a.Units = append(a.Units, Unit{Unit: unitname.Reserve, Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
 		}, Unmet, true, "Profile cpx is on the GPUs", "dcm-reserve.service is failed (failed), result signal: reservations may lack their partitions"},
 		{"a unit that is not confined", func(a *Account) {
-			a.addConfinement(Confinement{Unconfined: []Unconfined{{Unit: "vllm.service", Why: List[string]{"DevicePolicy=auto, want closed"}}}})
+			addConfinement(a, Confinement{Unconfined: []Unconfined{{Unit: "vllm.service", Why: List[string]{"DevicePolicy=auto, want closed"}}}})
 		}, Open, true,
 			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "vllm.service is not confined to its partitions: DevicePolicy=auto, want closed"},
 		{"drop-ins that systemd has not loaded", func(a *Account) {
-			a.addConfinement(Confinement{Lost: &Problem{Unordered, "systemd has not loaded dcm's drop-ins for a.service", ""}})
+			addConfinement(a, Confinement{Lost: &Problem{Unordered, "systemd has not loaded dcm's drop-ins for a.service", ""}})
 		}, Unordered, true, "Profile cpx is on the GPUs", "systemd has not loaded"},
-		{"a reservation that cannot be read", func(a *Account) { a.addReservations(ReservationState{Open: []string{"vllm.service"}}) }, Open, true,
+		{"a reservation that cannot be read", func(a *Account) { addReservations(a, ReservationState{Open: []string{"vllm.service"}}) }, Open, true,
 			"Profile cpx is on the GPUs, but a unit is not confined to its partitions", "it starts with all devices"},
 		{"one GPU in another mode", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = "", other }, NotOn, false, "Profile cpx is not on the GPUs", ""},
 		{"a run in progress", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Applying, other }, Changing, false, "Profile cpx is being put on the GPUs", ""},

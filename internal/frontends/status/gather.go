@@ -12,25 +12,26 @@ import (
 // Gather reads all parts concurrently, each within its own time limit, and evaluates them. It
 // never fails: a part that cannot be read is hidden.
 func Gather(ctx context.Context, now time.Time, s Sources) Account {
-	a := Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
+	a := &Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
 	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
 	reserved, confined := begin(ctx, s.Reserve), begin(ctx, s.Confined)
 	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
 
-	a.addDaemon(take(&a, partDaemon, state))
-	a.addSettings(s.Settings())
-	a.LastRun = take(&a, partRun, run)
-	a.addInventory(take(&a, partGPUs, gpus))
-	a.addUnits(units != nil, take(&a, partUnits, units))
-	a.addHolders(holders != nil, take(&a, partHolders, holders))
-	a.addReservations(take(&a, partReserved, reserved))
-	a.addConfinement(take(&a, partConfined, confined))
-	a.addExpected(take(&a, partExpected, known))
+	addDaemon(a, take(a, partDaemon, state))
+	settings, broken := s.Settings()
+	addSettings(a, settings, broken)
+	a.LastRun = take(a, partRun, run)
+	addInventory(a, take(a, partGPUs, gpus))
+	addUnits(a, units != nil, take(a, partUnits, units))
+	addHolders(a, holders != nil, take(a, partHolders, holders))
+	addReservations(a, take(a, partReserved, reserved))
+	addConfinement(a, take(a, partConfined, confined))
+	addExpected(a, take(a, partExpected, known))
 	if s.Queue != nil {
 		a.Queue = s.Queue()
 	}
-	a.addPending()
-	return Evaluate(a)
+	addPending(a)
+	return Evaluate(*a)
 }
 
 // answer is a part, or why it cannot be read.
@@ -63,18 +64,18 @@ func take[T any](a *Account, part string, answers <-chan answer[T]) T {
 	}
 	got := <-answers
 	if got.err != nil {
-		a.markUnavailable(part, got.err)
+		markUnavailable(a, part, got.err)
 	}
 	return got.value
 }
 
-func (a *Account) markUnavailable(part string, err error) {
+func markUnavailable(a *Account, part string, err error) {
 	a.Hidden = append(a.Hidden, Unavailable{part, err.Error()})
 }
 
 // addDaemon adds the daemon's saved state. Its statements about GPUs and clients are replaced later by
 // what is read now.
-func (a *Account) addDaemon(s *runstate.State) {
+func addDaemon(a *Account, s *runstate.State) {
 	if s == nil {
 		return
 	}
@@ -108,7 +109,7 @@ func daemonErrorState(s *runstate.State) State {
 	return Clients // no other error is possible in these phases
 }
 
-func (a *Account) addSettings(s Settings, err error) {
+func addSettings(a *Account, s Settings, err error) {
 	a.Profile.Defined = s.Defined
 	for _, w := range s.Warnings {
 		if !slices.Contains(a.Warnings, w) {
@@ -129,7 +130,7 @@ func (a *Account) addSettings(s Settings, err error) {
 	a.Profile.UntilReboot, a.Profile.Persistent = s.UntilReboot, s.Persistent
 }
 
-func (a *Account) addInventory(s Inventory) {
+func addInventory(a *Account, s Inventory) {
 	a.GPUs, a.Parts = s.GPUs, s.Parts
 	if s.Profiles != nil && a.Profile.Defined != nil {
 		a.Profile.Defined = s.Profiles

@@ -13,7 +13,7 @@ func unreadable(unit string) Unconfined {
 }
 
 // addConfinement adds the units that systemd does not confine.
-func (a *Account) addConfinement(c Confinement) {
+func addConfinement(a *Account, c Confinement) {
 	a.Unconfined = append(a.Unconfined, c.Unconfined...)
 	if c.Lost != nil {
 		a.Problems = append(a.Problems, *c.Lost)
@@ -21,7 +21,7 @@ func (a *Account) addConfinement(c Confinement) {
 }
 
 // addReservations adds the reservations, and the units whose reservations cannot be read.
-func (a *Account) addReservations(r ReservationState) {
+func addReservations(a *Account, r ReservationState) {
 	a.Reserved, a.Guard = r.List, r.Guard
 	a.Problems = append(a.Problems, r.Wrong...)
 	a.Warnings = append(a.Warnings, r.Notes...)
@@ -36,7 +36,7 @@ func (a *Account) addReservations(r ReservationState) {
 }
 
 // addExpected records which of the known GPUs are missing.
-func (a *Account) addExpected(known []string) {
+func addExpected(a *Account, known []string) {
 	var there []string
 	for _, g := range a.GPUs {
 		if g.Managed() {
@@ -50,7 +50,7 @@ func (a *Account) addExpected(known []string) {
 }
 
 // addPending records memory modes that were requested but have not taken effect yet.
-func (a *Account) addPending() {
+func addPending(a *Account) {
 	asked := runstate.PendingSince(a.LastRun, a.Host.Boot)
 	for i := range a.GPUs {
 		g := &a.GPUs[i]

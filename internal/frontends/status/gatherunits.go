@@ -8,11 +8,11 @@ import (
 
 // addUnits combines the clients' current states with the results of the last restart. asked is false
 // if systemd was not queried.
-func (a *Account) addUnits(asked bool, s UnitStates) {
+func addUnits(a *Account, asked bool, s UnitStates) {
 	a.Units = s.Own
 	if !asked || a.hidden(partUnits) {
 		a.Hidden = append(a.Hidden, Unavailable{partClients, "systemd was not queried: these are the states after the last restart"})
-		a.markRestarting()
+		markRestarting(a)
 		return
 	}
 	before := make(map[string]Client, len(a.Clients))
@@ -42,7 +42,7 @@ const restarting = "restarting"
 
 // markRestarting corrects the clients that the current run stops: the result of the last restart is
 // outdated.
-func (a *Account) markRestarting() {
+func markRestarting(a *Account) {
 	if !a.running() {
 		return
 	}
@@ -59,7 +59,7 @@ func (a *Account) markRestarting() {
 
 // addHolders replaces the holders that blocked the last run by all current ones, and marks those that
 // blocked it. asked is false if the holders were not read.
-func (a *Account) addHolders(asked bool, now []runstate.Holder) {
+func addHolders(a *Account, asked bool, now []runstate.Holder) {
 	if !asked || len(now) == 0 && a.hidden(partHolders) {
 		return
 	}
