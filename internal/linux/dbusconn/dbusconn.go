@@ -178,7 +178,7 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// welcome reads the peer's replies to the handshake. The last one tells whether the peer accepts file
+// welcome reads the peer's replies to the handshake. The last one shows whether the peer accepts file
 // descriptors.
 func (l *line) welcome() error {
 	for in := false; ; {

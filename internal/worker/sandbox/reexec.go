@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobodyID is the ID of the user and of the group nobody, which own no files. dcm does not create a
+// nobodyID is the ID of a user and of a group that own no files. dcm does not create a
 // user for this.
 const nobodyID = 65534
 
