@@ -40,10 +40,11 @@ type Fault struct {
 	// Hang delays the operation, which can be interrupted meanwhile. A delayed probe delays the
 	// GPU, not the load of the module.
 	Hang   Duration `json:"hang,omitempty"`
-	Vanish bool     `json:"vanish,omitempty"` // the GPU falls off the bus: ENODEV
-	Wrong  bool     `json:"wrong,omitempty"`  // success is claimed without effect; a read shows another mode
-	Short  bool     `json:"short,omitempty"`  // a read ends in the middle of the word
-	// Unknown is a read of a mode that is no mode (15), as of a GPU that has left the bus.
+	Vanish bool     `json:"vanish,omitempty"` // the GPU is removed from the bus: ENODEV
+	Wrong  bool     `json:"wrong,omitempty"`  // a write has no effect, but returns success; a read returns another mode
+	Short  bool     `json:"short,omitempty"`  // a read returns only a part of the word
+	// Unknown makes a read of a mode return 15, which is no mode. A GPU that has left the bus does
+	// that.
 	Unknown bool `json:"unknown,omitempty"`
 
 	// For OpShow: a file of the GPU or, without a GPU, any file by its path, such as

@@ -138,10 +138,9 @@ func (n *Node) endLoad(s moduleState) {
 	n.changed()
 }
 
-// probeAll lets the firmware take up the requested memory modes, which it does
-// for all of a hive or for none (amdgpu_xgmi_request_nps_change), and then
-// probes every GPU. It returns those that are reset for their new mode.
-// n.mu is held.
+// probeAll first applies the requested memory modes, as the firmware does for all GPUs of a hive or for
+// none (amdgpu_xgmi_request_nps_change). Then it probes every GPU. It returns the GPUs that are reset
+// for their new mode. The caller holds n.mu.
 func (n *Node) probeAll() (reset []*board) {
 	faults := make(map[*board]Fault)
 	for _, b := range n.boards {

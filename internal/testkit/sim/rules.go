@@ -65,10 +65,9 @@ func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.
 	return m.AutoCompute()
 }
 
-// lockable is KFD's answer to whether a GPU may be switched
-// (kgd2kfd_check_and_lock_kfd): no process may be attached to it, nor be about
-// to be torn down, nor may another switch of it be under way. Kernels before 6.17
-// check the node as a whole.
+// lockable returns why KFD cannot lock a GPU for a switch (kgd2kfd_check_and_lock_kfd): a process is
+// attached to it or is being removed, or another switch of it is in progress. Kernels before 6.17 check
+// the whole node.
 func (n *Node) lockable(b *board, now time.Time) error {
 	if n.busy(b, now) || n.opts.NodeLock && slices.ContainsFunc(n.boards, func(other *board) bool { return n.busy(other, now) }) {
 		return syscall.EBUSY

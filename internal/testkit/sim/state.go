@@ -24,7 +24,7 @@ type State struct {
 
 	GPUs    []GPUState    `json:"gpus"`
 	Holders []HolderState `json:"holders"`
-	Faults  []Fault       `json:"faults"` // armed
+	Faults  []Fault       `json:"faults"` // faults that have not occurred yet
 	Allowed []Allowance   `json:"allowed"`
 }
 

@@ -15,7 +15,7 @@ import (
 //	use     write a [Using]
 //	allow   write an [Allowance]; read them
 //	check   write "gpu" or "node": what KFD checks before a switch
-//	reset   write anything: the node is as after boot
+//	reset   write any text: the node gets its state after boot
 //	state   read the state
 //
 // Other contents than these words are JSON.
