@@ -8,7 +8,7 @@ import (
 
 // PID 1 runs a requested job even if its caller has ended: without a stop after it the
 // daemon would be left without its container.
-func TestAStopWhileItIsBroughtIsFollowedByTheDaemons(t *testing.T) {
+func TestKeep_StopDuringInstall(t *testing.T) {
 	failed := errors.New("no")
 	for _, s := range []struct {
 		name    string

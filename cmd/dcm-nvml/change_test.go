@@ -10,8 +10,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// TestEveryDriver changes MIG with each driver generation, whatever it reports with MIG off.
-func TestEveryDriver(t *testing.T) {
+// TestChange_EachDriver changes MIG with each driver generation, whatever it reports with MIG off.
+func TestChange_EachDriver(t *testing.T) {
 	m := node(t, "A30")
 	for _, c := range []struct {
 		driver string
@@ -37,7 +37,7 @@ func TestEveryDriver(t *testing.T) {
 }
 
 // Every board takes every profile in every place, alone, and as many as it says.
-func TestEveryProfileOfEveryBoard(t *testing.T) {
+func TestChange_EachProfileOfEachBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
 		t.Run(b.Name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestEveryProfileOfEveryBoard(t *testing.T) {
 	}
 }
 
-func TestGeometriesAreMadeAndReadBack(t *testing.T) {
+func TestChange_VerifiesGeometry(t *testing.T) {
 	m := node(t, "H100-80GB")
 	for _, ids := range []string{"", "ids-reversed"} {
 		if ids != "" {
@@ -94,7 +94,7 @@ func TestGeometriesAreMadeAndReadBack(t *testing.T) {
 }
 
 // A change makes calls for its own GPU only, and takes things away from the inside out.
-func TestAChangeReachesItsGPUOnly(t *testing.T) {
+func TestChange_OneGPUOnly(t *testing.T) {
 	m := node(t, "A100-80GB")
 	m.mode(true)
 	m.fill("3g.40gb@0", "3g.40gb@4")
@@ -194,7 +194,7 @@ func TestWhatAModeMeets(t *testing.T) {
 }
 
 // A mode that was asked for and did not come about can be taken back.
-func TestAPendingModeIsTakenBack(t *testing.T) {
+func TestMode_UndoesPendingMode(t *testing.T) {
 	m := node(t, "A100-40GB")
 	m.update(func(s *standin.State) { s.GPUs[0].Busy = 1 })
 	m.wantError(m.mode(true), nvml.InUse, "")
@@ -206,7 +206,7 @@ func TestAPendingModeIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestWhatAFillMeets(t *testing.T) {
+func TestFill_Errors(t *testing.T) {
 	m := node(t, "H100-80GB")
 	m.wantError(m.fill("7g.80gb@0"), nvml.NotSupported, "MIG is off")
 	m.mode(true)
@@ -244,7 +244,7 @@ func TestWhatAFillMeets(t *testing.T) {
 }
 
 // The counts of an A30 are wrong: what is there is read whatever they say.
-func TestWrongCountsHideNothing(t *testing.T) {
+func TestRead_WrongCounts(t *testing.T) {
 	m := node(t, "A30")
 	m.turn("wrong-counts -1")
 	m.mode(true)
@@ -252,7 +252,7 @@ func TestWrongCountsHideNothing(t *testing.T) {
 }
 
 // What a restart leaves: nothing of a Hopper, the mode of an Ampere.
-func TestWhatARestartLeaves(t *testing.T) {
+func TestChange_AfterRestart(t *testing.T) {
 	for board, now := range map[string]string{"A100-40GB": "on", "H100-80GB": "off", "B200-180GB": "off", "A30": "on"} {
 		m := node(t, board)
 		m.mode(true)

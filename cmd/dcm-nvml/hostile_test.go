@@ -25,7 +25,7 @@ func (m machine) fails(ctx context.Context, r nvml.Request) *call.Error {
 	return failed
 }
 
-func TestALibraryThatHangsOrAbortsIsAnError(t *testing.T) {
+func TestLibrary_HangsOrAborts(t *testing.T) {
 	on := true
 	look := nvml.Request{Do: nvml.Look, GPUs: []partition.Address{first}}
 	mode := nvml.Request{Do: nvml.Mode, GPU: first, On: &on}
@@ -57,7 +57,7 @@ func TestALibraryThatHangsOrAbortsIsAnError(t *testing.T) {
 	}
 }
 
-func TestALibraryThatLacksFunctions(t *testing.T) {
+func TestLibrary_MissingFunctions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		hidden []string
@@ -89,7 +89,7 @@ func TestALibraryThatLacksFunctions(t *testing.T) {
 	}
 }
 
-func TestInitTellsWhatIsWrong(t *testing.T) {
+func TestInit_Errors(t *testing.T) {
 	m := node(t, "A30")
 	for status, want := range map[string]struct {
 		kind nvml.Kind
@@ -117,7 +117,7 @@ func TestNoLibrary(t *testing.T) {
 	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: notELF}), nvml.NotLoaded, "cannot load "+notELF)
 }
 
-func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
+func TestLibrary_UntrustedOwner(t *testing.T) {
 	m := node(t, "A30")
 	copied := filepath.Join(filepath.Dir(m.lib), "writable.so")
 	text, err := os.ReadFile(m.lib)
@@ -134,7 +134,7 @@ func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
 }
 
 // What the library's code can do is what its process may: the stand-in tries.
-func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
+func TestLibrary_Sandbox(t *testing.T) {
 	needsRoot(t)
 	const none, makes, admin = "0000000000000000", "0000000008000001", "0000000008200001" // CAP_CHOWN is 0, CAP_SYS_ADMIN 21, CAP_MKNOD 27
 	const no, yes = "Operation not permitted", "done"
@@ -188,7 +188,7 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 }
 
 // The driver requires CAP_SYS_ADMIN.
-func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
+func TestChange_NoPermission(t *testing.T) {
 	m := node(t, "A30")
 	m.update(func(s *standin.State) { s.Privileged = true })
 	on := true
@@ -213,7 +213,7 @@ func TestAChangeWithoutTheRightsIsRefused(t *testing.T) {
 }
 
 // A GPU whose node another has open is in use.
-func TestANodeThatIsOpenIsInUse(t *testing.T) {
+func TestChange_OpenNodeIsInUse(t *testing.T) {
 	m := node(t, "H100-80GB")
 	dev := filepath.Join(t.TempDir(), "nvidia0")
 	f, err := os.Create(dev)

@@ -19,7 +19,7 @@ func (m machine) look(gpus ...partition.Address) nvml.Reply {
 }
 
 // The library and the planner agree about every board.
-func TestEveryBoardOffersWhatIsKnownOfIt(t *testing.T) {
+func TestRead_KnownProfilesOfEachBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
 		t.Run(b.Name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestEveryBoardOffersWhatIsKnownOfIt(t *testing.T) {
 	}
 }
 
-func TestALookTellsAllOfAGPU(t *testing.T) {
+func TestRead_AllFields(t *testing.T) {
 	m := node(t, "H100-80GB")
 	m.mode(true)
 	m.fill("3g.40gb@4=1c.3g.40gb,2c.3g.40gb", "4g.40gb@0")
@@ -102,7 +102,7 @@ func TestALookTellsAllOfAGPU(t *testing.T) {
 	}
 }
 
-func TestWithoutItsDriverNothingOfItIsCalled(t *testing.T) {
+func TestRead_NoDriverNoCalls(t *testing.T) {
 	m := node(t, "A30")
 	log := filepath.Join(t.TempDir(), "log")
 	m.turn("log " + log)
@@ -121,7 +121,7 @@ func TestWithoutItsDriverNothingOfItIsCalled(t *testing.T) {
 	m.wantError(m.look(first), nvml.NoDriver, "nvmlInit_v2: the driver is not loaded (9)")
 }
 
-func TestWhatDriversDoNotTell(t *testing.T) {
+func TestRead_OldDrivers(t *testing.T) {
 	m := node(t, "H100-80GB")
 	for _, c := range []struct {
 		knobs            []string
@@ -143,7 +143,7 @@ func TestWhatDriversDoNotTell(t *testing.T) {
 	}
 }
 
-func TestAGPUThatCannotBeLookedAtDoesNotHideTheOthers(t *testing.T) {
+func TestRead_UnreadableGPU(t *testing.T) {
 	m := node(t, "A100-40GB")
 	for _, c := range []struct {
 		name   string
@@ -173,7 +173,7 @@ func TestAGPUThatCannotBeLookedAtDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestAGPUWithoutMIG(t *testing.T) {
+func TestRead_GPUWithoutMIG(t *testing.T) {
 	m := node(t, "A100-40GB")
 	m.update(func(s *standin.State) { s.GPUs[0].MIG = false })
 	if g := m.look(first).GPUs[0]; g.MIG != nil || g.Error != nil || g.Profiles != nil || g.Name == "" {
@@ -182,7 +182,7 @@ func TestAGPUWithoutMIG(t *testing.T) {
 	m.wantError(m.mode(true), nvml.NotSupported, "has no MIG")
 }
 
-func TestGarbageIsLeftOutAndNoted(t *testing.T) {
+func TestRead_InvalidValues(t *testing.T) {
 	m := node(t, "A100-40GB")
 	for _, c := range []struct{ knob, note string }{
 		{"garbage-text", "returned no text"},
@@ -201,7 +201,7 @@ func TestGarbageIsLeftOutAndNoted(t *testing.T) {
 }
 
 // With MIG on an instance that could not be read would be taken for free slots.
-func TestWhatIsThereIsKnownWhollyOrNotAtAll(t *testing.T) {
+func TestRead_IncompleteInstances(t *testing.T) {
 	m := node(t, "A100-40GB")
 	m.mode(true)
 	m.fill("3g.20gb@0")
@@ -230,7 +230,7 @@ func TestWhatIsThereIsKnownWhollyOrNotAtAll(t *testing.T) {
 	m.want(m.clear(), "on")
 }
 
-func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {
+func TestLibrary_OutputIsNoReply(t *testing.T) {
 	m := node(t, "A30")
 	m.turn("noise")
 	if reply := m.look(first); reply.Driver != "580.82.07" {
@@ -239,7 +239,7 @@ func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {
 }
 
 // A call of the library is one of the driver, which may take its time.
-func TestALookTakesFewCalls(t *testing.T) {
+func TestRead_NumberOfCalls(t *testing.T) {
 	m := node(t, "H100-80GB")
 	most := func(what string, reply nvml.Reply, calls int) {
 		t.Helper()

@@ -106,7 +106,7 @@ func situations() []situation {
 }
 
 // Inspecting a GPU makes, changes and removes no node, although the library tries.
-func TestLookChangesNoNode(t *testing.T) {
+func TestRead_ChangesNoNode(t *testing.T) {
 	for _, s := range situations() {
 		t.Run(s.name, func(t *testing.T) {
 			m := prepared(t)
@@ -130,7 +130,7 @@ func TestLookChangesNoNode(t *testing.T) {
 
 // A change leaves the nodes as the driver's parameters demand, and so does a run's look
 // where one is missing.
-func TestChangeLeavesNodesAsDemanded(t *testing.T) {
+func TestChange_NodesAsRequired(t *testing.T) {
 	want := map[string]string{
 		"nvidiactl": "660 0:44 195:255", "nvidia0": "660 0:44 195:0",
 		"nvidia-caps": "755 0:0 0:0", "nvidia-caps/nvidia-cap1": "400 0:0 509:1", "nvidia-caps/nvidia-cap2": "444 0:0 509:2",
@@ -183,7 +183,7 @@ func TestUnmodifiedNodesStay(t *testing.T) {
 
 // Without CAP_DAC_OVERRIDE root cannot open a node that the driver's parameters give to
 // another user alone.
-func TestNodeOfAnotherUserIsNamed(t *testing.T) {
+func TestChange_NodeOfAnotherUser(t *testing.T) {
 	m := prepared(t)
 	m.turn("params 1000 1000 0600 1")
 	m.wantError(m.mode(true), nvml.NoPermission, "nvmlInit_v2: no permission (4); no permission to open "+m.dev+"/nvidiactl")
@@ -194,7 +194,7 @@ func TestNodeOfAnotherUserIsNamed(t *testing.T) {
 }
 
 // The library makes the nodes of new instances, with the rights that a change keeps.
-func TestNodesOfInstancesAreMade(t *testing.T) {
+func TestChange_CreatesInstanceNodes(t *testing.T) {
 	m := prepared(t)
 	m.mode(true)
 	reply := m.fill("3g.20gb@4=1c.3g.20gb,1c.3g.20gb")
@@ -210,7 +210,7 @@ func TestNodesOfInstancesAreMade(t *testing.T) {
 
 // Without the node of mig/config the driver lists no instances for a process without
 // CAP_SYS_ADMIN. A look names the missing node; a run's look makes it.
-func TestMissingCapabilityNodeIsNamed(t *testing.T) {
+func TestChange_MissingCapabilityNode(t *testing.T) {
 	for _, s := range situations()[1:4] {
 		if s.name == "another mode" {
 			continue

@@ -11,7 +11,7 @@ import (
 
 // Compute instance profiles are read up to the last one that the library knows, which may
 // be one that this dcm does not: of seven slices there is another one at index 8.
-func TestComputeProfilesOfNewerLibraries(t *testing.T) {
+func TestProfiles_ComputeOfNewerLibraries(t *testing.T) {
 	for _, index := range []int{8, 9} {
 		t.Run(fmt.Sprint("index ", index), func(t *testing.T) {
 			m := node(t, "A100-80GB")
@@ -29,7 +29,7 @@ func TestComputeProfilesOfNewerLibraries(t *testing.T) {
 }
 
 // GPU instance profiles are read in the same way.
-func TestGPUInstanceProfilesOfNewerLibraries(t *testing.T) {
+func TestProfiles_NewerLibraries(t *testing.T) {
 	m := node(t, "A100-80GB")
 	m.update(func(s *standin.State) {
 		for i, p := range s.GPUs[0].Profiles {
@@ -45,7 +45,7 @@ func TestGPUInstanceProfilesOfNewerLibraries(t *testing.T) {
 
 // An older library returns another status for the indices that it does not know, below the
 // last one that this dcm knows.
-func TestProfilesOfOlderLibraries(t *testing.T) {
+func TestProfiles_OlderLibraries(t *testing.T) {
 	m := node(t, "RTX-PRO-6000")
 	m.turn("profile-count 11")
 	if g := m.look(first).GPUs[0]; g.Error != nil || g.Notes != nil || len(g.Profiles) != 11 {
@@ -54,7 +54,7 @@ func TestProfilesOfOlderLibraries(t *testing.T) {
 }
 
 // A compute instance that is not listed makes its GPU instance look unused.
-func TestUnlistedComputeInstanceIsAnError(t *testing.T) {
+func TestProfiles_UnlistedComputeInstance(t *testing.T) {
 	m := node(t, "A100-80GB")
 	m.mode(true)
 	m.fill("7g.80gb@0")
@@ -81,7 +81,7 @@ func unknown(m machine) {
 }
 
 // A profile with a name that cannot be parsed is noted, and the others can be used.
-func TestUnparseableProfileNameIsNoted(t *testing.T) {
+func TestProfiles_InvalidName(t *testing.T) {
 	const why = `profile 11: "2g.48gb+gfx.me" is not a name of a GPU instance profile`
 	m := node(t, "RTX-PRO-6000")
 	unknown(m)
@@ -125,7 +125,7 @@ func TestComputedNames(t *testing.T) {
 }
 
 // An A30 has one JPEG and one OFA engine, which one instance with media engines takes.
-func TestMediaEnginesOfAnA30(t *testing.T) {
+func TestProfiles_MediaEnginesOfA30(t *testing.T) {
 	m := node(t, "A30")
 	m.mode(true)
 	m.wantError(m.fill("2g.12gb+me@0", "1g.6gb+me@2"), nvml.NoResources, "1g.6gb+me at slot 2")

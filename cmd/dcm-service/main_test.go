@@ -12,7 +12,7 @@ import (
 	"dcm/internal/exitcode"
 )
 
-func TestWhatTheUnitsRunIsKnown(t *testing.T) {
+func TestCommands_OfUnits(t *testing.T) {
 	units, err := filepath.Glob("../../systemd/*.service")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestWhatTheUnitsRunIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsAWrongCommandLine(t *testing.T) {
+func TestCommands_UnknownIsUsageError(t *testing.T) {
 	for _, args := range [][]string{nil, {"status"}, {"daemon", "now"}, {"oneshot --reload"}} {
 		var stderr strings.Builder
 		if code := run(t.Context(), &host.Host{Root: t.TempDir()}, &stderr, args); code != exitcode.Usage {

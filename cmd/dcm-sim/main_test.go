@@ -36,7 +36,7 @@ func TestKindsAreListed(t *testing.T) {
 	}
 }
 
-func TestUsageErrorsAreTold(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"serve --kind mi999x-8", "mi999x-8"},
 		{"serve --memory NPS3", "NPS3"},
@@ -58,7 +58,7 @@ func TestUsageErrorsAreTold(t *testing.T) {
 	}
 }
 
-func TestCommandsDriveTheNode(t *testing.T) {
+func TestCommands(t *testing.T) {
 	n := simtest.Start(t, "mi300x-8", sim.Options{})
 	t.Setenv("DCM_SIM", n.Mount)
 	kfd, err := os.Open(filepath.Join(n.Dev, "kfd"))
@@ -114,7 +114,7 @@ func TestCommandsDriveTheNode(t *testing.T) {
 	}
 }
 
-func TestServeMountsUntilItIsTold(t *testing.T) {
+func TestServe_MountsUntilSignal(t *testing.T) {
 	if os.Geteuid() != 0 || unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
 		t.Skip("skipped: mounting a simulated node needs root and /dev/fuse")
 	}

@@ -35,7 +35,7 @@ func TestModprobeArguments(t *testing.T) {
 	}
 }
 
-func TestModuleOptionsComeFromWhereModprobeLooks(t *testing.T) {
+func TestModuleOptions_Directories(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"usr/lib/modprobe.d/dcm.conf":     "options amdgpu user_partt_mode=1 hidden=1\n",

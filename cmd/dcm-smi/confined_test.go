@@ -12,7 +12,7 @@ import (
 )
 
 // What the library's code can do is what its process may: the stand-in tries.
-func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
+func TestLibrary_Sandbox(t *testing.T) {
 	none := "0000000000000000"
 	nobodyForRoot := strconv.Itoa(os.Getuid())
 	if os.Getuid() == 0 {
@@ -67,7 +67,7 @@ func TestTheLibraryHasNothingItDoesNotNeed(t *testing.T) {
 }
 
 // Each library is good but for one thing on the way to it.
-func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
+func TestLibrary_UntrustedOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to give files to others")
 	}
@@ -122,7 +122,7 @@ func TestALibraryOfOthersIsNotLoaded(t *testing.T) {
 
 // Started by hand with the argument of its own re-execution, dcm-smi still has its privileges
 // and refuses to serve.
-func TestItDoesNotServeUnconfined(t *testing.T) {
+func TestServe_RequiresSandbox(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to have capabilities")
 	}

@@ -22,7 +22,7 @@ func turn(t *testing.T, lib string, knobs ...string) {
 	}
 }
 
-func TestEveryGenerationSetsTheModeAskedFor(t *testing.T) {
+func TestSet_EachGeneration(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
 			lib, root := library(t, g), tree(t)
@@ -67,7 +67,7 @@ func setMemory(t *testing.T, g standin.Generation, lib, root string) {
 	}
 }
 
-func TestEveryGenerationTellsTheSameInventory(t *testing.T) {
+func TestInventory_EachGeneration(t *testing.T) {
 	want := []amdsmi.GPU{
 		{Address: first, UUID: "74ff74a1-0000-1000-80a1-1dbdfff8c2a1", Serial: "0xB6A11DBDFFF8C2A1"},
 		{Address: second, UUID: "74ff74a1-0000-1000-80a1-1dbdfff8c2a2", Serial: "0xB6A11DBDFFF8C2A2"},
@@ -104,7 +104,7 @@ func TestEveryGenerationTellsTheSameInventory(t *testing.T) {
 
 // A secondary partition refuses modes, and the library keeps its old list after
 // a switch: from and to CPX both must reach the first partition.
-func TestSwitchingFromManyPartitions(t *testing.T) {
+func TestSet_FromManyPartitions(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root)
 	for _, mode := range []string{"CPX", "SPX", "CPX", "DPX"} {

@@ -14,7 +14,7 @@ import (
 )
 
 // What a library of an unknown version is good for: reading.
-func TestUnknownVersionReadsAndNeverSets(t *testing.T) {
+func TestLibrary_UnknownVersionNeverSets(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		knob   string
@@ -67,7 +67,7 @@ func wantUntouched(t *testing.T, root string) {
 	}
 }
 
-func TestBrokenLibraryIsAnErrorAndSetsNothing(t *testing.T) {
+func TestLibrary_Broken(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		knobs  []string
@@ -93,7 +93,7 @@ func TestBrokenLibraryIsAnErrorAndSetsNothing(t *testing.T) {
 	}
 }
 
-func TestAnotherModeReadBackIsAnError(t *testing.T) {
+func TestSet_VerifiesMode(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root, "set-wrong DPX")
 	reply := ask(t, amdsmi.Request{Do: amdsmi.SetCompute, Library: lib, GPU: first, Mode: "CPX"})
@@ -103,7 +103,7 @@ func TestAnotherModeReadBackIsAnError(t *testing.T) {
 	wantError(t, reply, amdsmi.Mismatch, "NPS8 is read back")
 }
 
-func TestUnknownGPUAndUnavailableMode(t *testing.T) {
+func TestSet_UnknownGPUOrMode(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root)
 	wantError(t, ask(t, amdsmi.Request{Do: amdsmi.SetCompute, Library: lib, GPU: "0000:02:00.0", Mode: "CPX"}),
@@ -120,7 +120,7 @@ func TestUnknownGPUAndUnavailableMode(t *testing.T) {
 	wantUntouched(t, root)
 }
 
-func TestGarbageFactsAreLeftOut(t *testing.T) {
+func TestInventory_InvalidValues(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root, "asic-garbage")
 	reply := ask(t, amdsmi.Request{Do: amdsmi.Inventory, Library: lib})
@@ -138,7 +138,7 @@ func TestNoLibrary(t *testing.T) {
 	wantError(t, ask(t, amdsmi.Request{Do: amdsmi.TellVersion, Library: notELF}), amdsmi.NotLoaded, "cannot load "+notELF)
 }
 
-func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {
+func TestLibrary_OutputIsNoReply(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root, "noise")
 	if reply := ask(t, amdsmi.Request{Do: amdsmi.TellVersion, Library: lib}); reply.Version != "27.1.0" {
@@ -148,7 +148,7 @@ func TestWhatTheLibraryPrintsIsNoAnswer(t *testing.T) {
 
 // The library of ROCm 6 reloads the driver by itself, in the background, when it
 // sets a memory mode. Its shell must not find the programs.
-func TestTheLibraryCannotReloadTheDriver(t *testing.T) {
+func TestLibrary_CannotReloadDriver(t *testing.T) {
 	lib, root := library(t, standin.Find("rocm-6.1.2")), tree(t)
 	turn(t, lib, "sys "+root)
 	bin := t.TempDir()
@@ -170,7 +170,7 @@ func TestTheLibraryCannotReloadTheDriver(t *testing.T) {
 
 // An abort, a crash or a hang ends dcm-smi without an answer, or not at all: its
 // caller decides. This test only checks that no reply comes.
-func TestCrashGivesNoAnswer(t *testing.T) {
+func TestLibrary_Crash(t *testing.T) {
 	for _, knob := range []string{"init-abort", "init-segv", "init-hang", "set-hang"} {
 		t.Run(knob, func(t *testing.T) {
 			lib, root := library(t, standin.Latest()), tree(t)

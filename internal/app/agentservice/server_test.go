@@ -19,7 +19,7 @@ import (
 	"dcm/internal/frontends/agent"
 )
 
-func TestOnlyWhatIsNewIsTold(t *testing.T) {
+func TestFollow_SendsChangesOnly(t *testing.T) {
 	same := string(contentOf(json.RawMessage(`{"taken":"1","gpus":[1]}`)))
 	if got := string(contentOf(json.RawMessage(`{"gpus":[1],"taken":"2"}`))); got != same {
 		t.Errorf("%s is another account than %s", got, same)

@@ -48,7 +48,7 @@ func text(t *testing.T, parts ...string) string {
 	return string(text)
 }
 
-func TestTheUnitsRunWhatTheHostHas(t *testing.T) {
+func TestInstall_UnitsUseHostPrograms(t *testing.T) {
 	host := t.TempDir()
 	if err := load(t).Install(host); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestTheUnitsRunWhatTheHostHas(t *testing.T) {
 	}
 }
 
-func TestWhatIsThereIsNotTouched(t *testing.T) {
+func TestInstall_KeepsExistingFiles(t *testing.T) {
 	host := t.TempDir()
 	mine := filepath.Join(host, "etc/dcm/dcm.toml")
 	if err := os.MkdirAll(filepath.Dir(mine), 0o755); err != nil {
@@ -110,7 +110,7 @@ func numbers(t *testing.T, dir string) map[string]fs.FileInfo {
 	return out
 }
 
-func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
+func TestRemove_KeepsAdministratorFiles(t *testing.T) {
 	host := t.TempDir()
 	c := load(t)
 	if err := c.Install(host); err != nil {
@@ -131,7 +131,7 @@ func TestAllIsTakenAwayButTheAdministrators(t *testing.T) {
 }
 
 // A copy that is killed leaves a part of a program in addition to the complete ones.
-func TestWhatALayThatWasKilledHasLeftIsTakenAway(t *testing.T) {
+func TestInstall_RemovesRemainsOfKilled(t *testing.T) {
 	host := t.TempDir()
 	c := load(t)
 	if err := c.Install(host); err != nil {
@@ -148,7 +148,7 @@ func TestWhatALayThatWasKilledHasLeftIsTakenAway(t *testing.T) {
 	}
 }
 
-func TestAnIncompleteImageIsRefused(t *testing.T) {
+func TestInstall_IncompleteImage(t *testing.T) {
 	i := image(t)
 	delete(i, "usr/lib/systemd/system/dcm.slice")
 	if _, err := hostimage.Load(i); err == nil || !strings.Contains(err.Error(), "dcm.slice") {
@@ -156,7 +156,7 @@ func TestAnIncompleteImageIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPackageIsSeen(t *testing.T) {
+func TestInstall_PackageIsInstalled(t *testing.T) {
 	host := t.TempDir()
 	if hostimage.HasPackage(host) {
 		t.Error("seen where there is none")

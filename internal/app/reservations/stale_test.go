@@ -137,7 +137,7 @@ func TestAwaitEmptyLeases_EndsEmptyScopes(t *testing.T) {
 }
 
 // The timeout is not reported as an unsatisfiable choice.
-func TestWhatIsWaitedForInVainIsTold(t *testing.T) {
+func TestStale_ReportsUnmet(t *testing.T) {
 	c := weighed(3, []config.Reservation{{Name: "a", Partitions: 6, Source: "dcm.toml:6"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -28,7 +28,7 @@ func entries(t *testing.T) map[ID]string {
 	return out
 }
 
-func TestEachEventIsExplained(t *testing.T) {
+func TestCatalog_EachEvent(t *testing.T) {
 	catalog := entries(t)
 	for _, id := range All() {
 		text, ok := catalog[id]
@@ -65,7 +65,7 @@ func TestEachEventIsExplained(t *testing.T) {
 	}
 }
 
-func TestIDsAreDistinct128BitNumbers(t *testing.T) {
+func TestIDs_Distinct128Bit(t *testing.T) {
 	seen := make(map[ID]bool)
 	for _, id := range All() {
 		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(string(id)) || seen[id] {

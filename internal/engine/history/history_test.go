@@ -48,7 +48,7 @@ func runs(t *testing.T, path string, underWay bool) string {
 	return strings.Join(out, ", ")
 }
 
-func TestARunIsOneEntry(t *testing.T) {
+func TestAdd_OneEntryPerRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
 	if got := runs(t, path, false); got != "" {
 		t.Errorf("without a file: %s", got)
@@ -77,7 +77,7 @@ func TestARunIsOneEntry(t *testing.T) {
 }
 
 // A power cut leaves half a line, or a block of zeros.
-func TestWhatWasCutOffHidesNothingElse(t *testing.T) {
+func TestRead_IncompleteEntry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
 	add2(t, path, run(1, runstate.Applied))
 	text, err := os.ReadFile(path)
@@ -95,7 +95,7 @@ func TestWhatWasCutOffHidesNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheFileHasAnEnd(t *testing.T) {
+func TestAdd_LimitsFileSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), File)
 	for n := range 1500 {
 		add2(t, path, run(n+1, runstate.Running), run(n+1, runstate.Applied))

@@ -41,7 +41,7 @@ func TestMay_OncePerWish(t *testing.T) {
 	}
 }
 
-func TestARecordIsReadBack(t *testing.T) {
+func TestWrite_ReadBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reboot.json")
 	if r, err := In(path).Read(); r != nil || err != nil {
 		t.Errorf("without a file: %v, %v", r, err)
@@ -62,7 +62,7 @@ func TestARecordIsReadBack(t *testing.T) {
 	}
 }
 
-func TestReachedGrantsTheWishAndForgetsAnother(t *testing.T) {
+func TestReached(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reboot.json")
 	reached := func(wish string) *Record {
 		t.Helper()

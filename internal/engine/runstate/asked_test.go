@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestWhatARunIsFor(t *testing.T) {
+func TestAsked_Reason(t *testing.T) {
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
 	asked := &State{Boot: "b", Phase: Applying, Since: at(10), Asked: &Asked{Why: "the configuration changed"}}
 	idle := &State{Boot: "b", Phase: InSync, Since: at(10), Asked: asked.Asked}
@@ -32,7 +32,7 @@ func TestWhatARunIsFor(t *testing.T) {
 	}
 }
 
-func TestWhoIsToldInWords(t *testing.T) {
+func TestAsked_Text(t *testing.T) {
 	for want, w := range map[string]Who{
 		"alice in session-3.scope":           {UID: 1000, User: "alice", Login: "alice", Unit: "session-3.scope"},
 		"root (sudo of alice)":               {User: "root", Sudo: "alice", Login: "alice"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhoHasAllOfANodeOpenIsToldInALine(t *testing.T) {
+func TestHolder_AllDevicesInOneText(t *testing.T) {
 	h := Holder{PID: 7, Command: "vllm", Unit: "vllm.service", Devices: []string{"/dev/kfd"}}
 	for i := range 64 {
 		h.Devices = append(h.Devices, fmt.Sprintf("/dev/dri/renderD%d", 128+i))

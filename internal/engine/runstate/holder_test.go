@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestALeaseIsToldOfWithItsUser(t *testing.T) {
+func TestHolder_LeaseWithUser(t *testing.T) {
 	lease := Holder{PID: 7, Command: "python", Unit: "dcm-lease-1000-4f1c09aa.scope", Lessee: "ada"}
 	err := InUse([]Holder{lease})
 	if want := "python (pid 7, dcm-lease-1000-4f1c09aa.scope, a lease of ada) may open partitions"; !strings.Contains(err.Text, want) || !strings.Contains(err.Hint, "dcm release") {

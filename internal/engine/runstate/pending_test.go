@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-func TestARequestIsPendingUntilTheDriverIsLoaded(t *testing.T) {
+func TestPendingSince_UntilLoad(t *testing.T) {
 	done := time.Now()
 	request := Step{Step: partition.Step{Kind: partition.RequestMemory, GPU: "a", Hive: []partition.Address{"a", "b"}, To: "NPS4"}, Started: done, Finished: done}
 	refused := Step{Step: partition.Step{Kind: partition.ReloadDriver}, Started: done, Finished: done, Error: "busy"}

@@ -31,7 +31,7 @@ func run() Run {
 	}
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestWrite_Read(t *testing.T) {
 	dir := t.TempDir()
 	want := run()
 	if err := RunIn(dir).Write(want); err != nil {
@@ -53,14 +53,14 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func TestNoReportIsNoError(t *testing.T) {
+func TestRead_NoReport(t *testing.T) {
 	run, err := ReadRun(t.TempDir())
 	if run != nil || err != nil {
 		t.Errorf("got %v, %v; want nothing", run, err)
 	}
 }
 
-func TestAReportThatCannotBeUnderstoodIsAnError(t *testing.T) {
+func TestRead_InvalidReport(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                            "unexpected end of JSON input",
 		`{"version": 1`:               "unexpected end of JSON input",
@@ -79,7 +79,7 @@ func TestAReportThatCannotBeUnderstoodIsAnError(t *testing.T) {
 	}
 }
 
-func TestManyHoldersAreCutShort(t *testing.T) {
+func TestHolders_LimitsText(t *testing.T) {
 	var all []Holder
 	for i := range 5 {
 		all = append(all, Holder{PID: i + 1, Command: "python3", Devices: []string{"/dev/kfd"}})

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestTotalsOfABoot(t *testing.T) {
+func TestTotals_OneBoot(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
 	before := Totals{Runs: map[Result]int{Applied: 2}, Succeeded: early}
 	for _, test := range []struct {

@@ -2,7 +2,7 @@ package runstate
 
 import "testing"
 
-func TestAUseHasEasedWhenSomethingLetGo(t *testing.T) {
+func TestUsageDropped(t *testing.T) {
 	then := Use{Counted: true, Unseen: 2, Lost: 1}
 	for _, test := range []struct {
 		name string
@@ -23,7 +23,7 @@ func TestAUseHasEasedWhenSomethingLetGo(t *testing.T) {
 	}
 }
 
-func TestWhatTheDriverCountsByItselfIsKnownUntilTheBootEnds(t *testing.T) {
+func TestIdleUsage_UntilReboot(t *testing.T) {
 	last := &Run{Boot: "a", Idle: map[string]int{"AMD": 2}}
 	if IdleSince(last, "a")["AMD"] != 2 || IdleSince(last, "b") != nil || IdleSince(nil, "a") != nil {
 		t.Error("it is not")

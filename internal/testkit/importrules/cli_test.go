@@ -89,7 +89,7 @@ func cliPackages(t *testing.T) []string {
 	return out
 }
 
-func TestACommandIsUsedByRootAlone(t *testing.T) {
+func TestCommand_UsedByRootOnly(t *testing.T) {
 	command := regexp.MustCompile(`\b\w+Cmd\(`)
 	for _, dir := range cliPackages(t) {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -113,7 +113,7 @@ func TestACommandIsUsedByRootAlone(t *testing.T) {
 	}
 }
 
-func TestTheCommandLinesFilesUseEachOtherOneWay(t *testing.T) {
+func TestCommandFiles_OneDirection(t *testing.T) {
 	for _, dir := range cliPackages(t) {
 		if round := circle(uses(rooms(t, dir))); round != nil {
 			t.Errorf("these files of %s use each other: %q", dir, round)
