@@ -9,8 +9,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// await returns when the file holds all of the texts. It is woken by the file
-// system, and its caller sets the deadline.
+// await returns when the file contains all of the texts. inotify wakes it. The caller sets the deadline.
 func await(file string, texts []string) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -33,7 +32,7 @@ func await(file string, texts []string) error {
 func holds(file string, texts []string) bool {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return false // not there yet, or for a moment
+		return false // it does not exist yet, or is being replaced
 	}
 	for _, text := range texts {
 		if !strings.Contains(string(content), text) {

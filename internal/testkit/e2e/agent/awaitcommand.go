@@ -13,13 +13,12 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-// pollInterval is for what has no event: the state of a process, an attribute in sysfs, the
-// output of a command.
+// pollInterval is the interval for conditions without an event: the state of a process, an attribute in
+// sysfs, the output of a command.
 const pollInterval = 20 * time.Millisecond
 
-// awaitCommand repeats a shell script until it succeeds, and prints what it has printed
-// then. It repeats the script after each change of a unit or job, and after pollInterval.
-// The caller sets the deadline.
+// awaitCommand repeats a shell script until it succeeds, and prints the output of that run. It repeats the
+// script after each change of a unit or job, and after pollInterval. The caller sets the deadline.
 func awaitCommand(ctx context.Context, script string, args []string) error {
 	changes := unitChanges(ctx)
 	for {

@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 func serve(ctx context.Context, dir string) error {
 	socket := filepath.Join(dir, "agent.sock")
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err // the one of the boot before cannot be replaced
+		return err // the socket of the boot before cannot be removed
 	}
 	l, err := net.Listen("unix", socket)
 	if err != nil {

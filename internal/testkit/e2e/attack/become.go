@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Become requests a lease of so many partitions, waits until the request is queued, and
-// executes another program with the connection open.
+// Become requests a lease of this many partitions, waits until the request is queued, and executes another
+// program with the connection open.
 func Become(partitions string, program []string) error {
 	a, err := connect()
 	if err != nil {

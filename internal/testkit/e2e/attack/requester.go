@@ -11,8 +11,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// requester is a connection to the bus over which a lease is requested. It is not a
-// dbus.Conn: that one reads by itself.
+// requester is a connection to the bus that requests a lease. It is not a dbus.Conn, which would read from
+// the connection in the background.
 type requester struct {
 	net.Conn
 	in *bufio.Reader
@@ -63,7 +63,7 @@ func (a *requester) send(to string, object dbus.ObjectPath, intf, method string,
 	return err
 }
 
-// awaitReply reads up to the reply to a call. It returns the error that the reply is.
+// awaitReply reads messages until the reply to a call. If the reply is an error, it returns that.
 func awaitReply(in io.Reader, serial uint32) error {
 	for {
 		m, err := dbus.DecodeMessage(in)

@@ -1,6 +1,5 @@
-// Command bench measures the cost of dcm and the minimal cost of the same work, in one
-// container, and prints a table. It exits with 0 for any figures: on a busy machine they prove
-// nothing.
+// Command bench measures the cost of dcm and the minimum cost of the same work in one container, and prints
+// a table. Its exit status does not depend on the values, since they are not reliable on a busy machine.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// limit is for all measurements. The first run also makes the root file system.
+// limit is the time limit of all measurements. The first run also creates the root file system.
 const limit = 15 * time.Minute
 
 func main() {
@@ -52,7 +51,7 @@ func run(ctx context.Context, dist string, short bool) (err error) {
 	return t.print(os.Stdout)
 }
 
-// measure takes all measurements. The idle daemon is last, because it has worked by then.
+// measure makes all measurements. The idle daemon is last, after it has worked.
 func (n *node) measure(ctx context.Context, t *table) error {
 	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
 		if err := m(ctx, t); err != nil {

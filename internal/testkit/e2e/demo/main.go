@@ -1,8 +1,6 @@
-// Command demo walks through dcm's whole flow in a container with a real systemd,
-// the real package and a simulated node of eight MI300X. It shows each command
-// with its output, ends with a picture of the node before and after, and exits with 1
-// if a check fails. With -keep it then opens a shell on the node, with -shell it does
-// only that.
+// Command demo shows the use of dcm in a container with systemd, the package and a simulated node of eight
+// MI300X. It prints each command with its output, and a picture of the node before and after. It exits with
+// 1 if a check fails. With -keep it then opens a shell on the node, with -shell it only opens the shell.
 package main
 
 import (
@@ -29,7 +27,7 @@ func main() {
 	defer stop()
 	err := run(ctx, *dist, *keep, *only)
 	if ctx.Err() != nil {
-		// The interrupt caused the error.
+		// The interrupt is the cause of the error.
 		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
 		os.Exit(130)
 	}

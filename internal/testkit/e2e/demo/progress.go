@@ -9,8 +9,7 @@ import (
 // progressInterval is the longest time without a line of output.
 const progressInterval = 10 * time.Second
 
-// progress prints the steps before the walk, each with its number, and how long the
-// current one takes.
+// progress prints the number of each step of the demo, and how long the current one takes.
 type progress struct {
 	w     io.Writer
 	total int

@@ -14,7 +14,7 @@ type show struct {
 	node    *e2e.Container
 	w       io.Writer
 	wrong   int
-	stopped func() bool // by the user: from then on nothing is shown, and nothing is wrong
+	stopped func() bool // reports whether the user has stopped the demo: then nothing is shown, and errors are ignored
 }
 
 func (s *show) title(text string) {

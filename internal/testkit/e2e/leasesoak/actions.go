@@ -30,7 +30,7 @@ func (c *clients) do(ctx context.Context, b Batch) (output string, err error) {
 	}
 	if b.Script != "" {
 		wg.Go(func() {
-			said, _ := exec.CommandContext(ctx, "sh", "-c", b.Script).CombinedOutput() // the script checks its own end
+			said, _ := exec.CommandContext(ctx, "sh", "-c", b.Script).CombinedOutput() // the script checks its own exit status
 			output = string(said)
 		})
 	}
@@ -124,7 +124,7 @@ func (p *client) release(ctx context.Context, unit, by string) error {
 	return nil
 }
 
-// systemctl runs systemctl for a unit that may be gone.
+// systemctl runs systemctl for a unit that may not exist any more.
 func systemctl(ctx context.Context, args ...string) error {
 	said, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
 	if err != nil && !strings.Contains(string(said), "not loaded") && !strings.Contains(string(said), "No such process") {

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Problems returns what is wrong with an observation. Some problems last only until the end
-// of a process is noticed.
+// Problems returns the problems of an observation. Some problems disappear when the end of a process is
+// noticed.
 func (l Observation) Problems(b Batch) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

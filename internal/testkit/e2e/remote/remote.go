@@ -99,11 +99,11 @@ func serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	var c Command
 	if err := json.NewDecoder(conn).Decode(&c); err != nil || len(c.Argv) == 0 {
-		return // the caller has hung up
+		return // the caller has disconnected
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // the caller sends nothing more: the read ends when it hangs up
+	go func() { // the caller sends nothing more, so the read returns when it disconnects
 		io.Copy(io.Discard, conn)
 		cancel()
 	}()

@@ -1,5 +1,4 @@
-// Command roots makes the root file systems that the tests boot, as far as they are
-// not in the cache.
+// Command roots creates the root file systems that the tests boot, unless they are in the cache.
 package main
 
 import (

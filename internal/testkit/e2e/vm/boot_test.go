@@ -1,6 +1,6 @@
 package vm_test
 
-// kexecBoot: after kexec(8) dcm applies the profile before the clients, as in other boots.
+// kexecBoot: after kexec(8) dcm applies the profile before the clients start, as after other boots.
 func kexecBoot(m machine) {
 	m.use("cpx-nps4")
 	m.run(`kexec --load /boot/kernel --initrd=/boot/initrd --command-line="$(cat /proc/cmdline) test.kexec"`)

@@ -9,7 +9,7 @@ func systemdReexecuted(m machine) {
 	}
 	m.run(`exec bash -c "$@"`, changeUntil, "change", "cpx-nps4", "removed", "/dev/dri/renderD128")
 	m.run("systemctl daemon-reexec")
-	// Waits for the change under way.
+	// The command waits for the change in progress.
 	m.use("cpx-nps4")
 	m.expect(modes, split)
 	m.expect(allClients, allActive)

@@ -12,8 +12,8 @@ ExecStart=podman run --name=holder --replace --rm --detach --sdnotify=conmon --c
 ExecStopPost=podman rm --force --ignore holder
 `
 
-// containers: a partition that is reserved exclusively opens in the container of its
-// holder, and in no other one, whatever devices and capabilities that has.
+// containers: the container of the holder can open a partition that is reserved exclusively. No other
+// container can, with any devices and capabilities.
 func containers(m machine) {
 	m.run(`mkdir -p /root/box/bin /root/box/usr && cp /bin/busybox /root/box/bin && ln -s busybox /root/box/bin/sh && ln -s busybox /root/box/bin/sleep && tar -C /root/box -c . | podman import --quiet - localhost/box`)
 	m.put("/etc/systemd/system/holder.service", podmanHolder)

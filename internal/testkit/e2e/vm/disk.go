@@ -25,8 +25,8 @@ var diskScript string
 //go:embed agent.service
 var agentUnit []byte
 
-// Disk is a directory of the cache with what machines boot from: kernel, initrd,
-// disk.raw, and saved machines.
+// Disk is a directory of the cache with the files that machines boot from: kernel, initrd, disk.raw, and
+// saved machines.
 type Disk struct {
 	dir   string
 	inUse *os.File
@@ -37,16 +37,15 @@ func (d *Disk) path(name string) string { return filepath.Join(d.dir, name) }
 // Close allows another process to remove the disk from the cache.
 func (d *Disk) Close() error { return d.inUse.Close() }
 
-// Product is what is installed on a disk.
+// Product contains the programs that are installed on a disk.
 type Product struct {
 	Package string // dcm's DEB
 	Agent   string // the static program of e2e/agent
 	Seed    e2e.Seed
 }
 
-// OpenDisk returns the disk with the product. It and what it is made of come from the
-// cache of package e2e. A disk that is made replaces the unused ones of the same guest:
-// each version of dcm's package has another.
+// OpenDisk returns the disk with the product. The disk and its parts come from the cache of package e2e. A
+// new disk replaces unused ones of the same guest, since each version of the package needs a new disk.
 func OpenDisk(ctx context.Context, g Guest, p Product, log io.Writer) (*Disk, error) {
 	fail := func(err error) (*Disk, error) {
 		return nil, fmt.Errorf("cannot make a disk of %s: %w", g.Name, err)
@@ -91,8 +90,8 @@ func OpenDisk(ctx context.Context, g Guest, p Product, log io.Writer) (*Disk, er
 	return &Disk{dir, inUse}, nil
 }
 
-// diskKey names a disk by its contents and by the QEMU that saves and restores machines
-// on it.
+// diskKey returns a name for a disk, from its contents and the version of QEMU that saves and restores
+// machines on it.
 func diskKey(modules, deb string, files e2e.Seed) (string, error) {
 	sum := sha256.New()
 	content, err := os.ReadFile(deb)

@@ -15,8 +15,8 @@ type Guest struct {
 	recipe e2e.Recipe
 }
 
-// Guests are the kernels that the tests run on, by name: those of two releases, and the
-// newest that Debian builds for the later one.
+// Guests returns the kernels that the tests run on, by name: those of two releases, and the newest one that
+// Debian builds for the later release.
 func Guests() map[string]Guest {
 	packages := []string{
 		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "munge", "podman", "polkitd", "procps",
@@ -25,7 +25,7 @@ func Guests() map[string]Guest {
 	kernel := []string{"linux-headers-amd64", "linux-image-amd64"}
 	with := func(more ...string) []string { return append(packages[:len(packages):len(packages)], more...) }
 	return map[string]Guest{
-		// The runtime of containers is the one with which podman works in that release.
+		// podman of that release needs this container runtime.
 		"bookworm": {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}},
 		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}},
 		// The headers in backports depend on a compiler without its assembler.

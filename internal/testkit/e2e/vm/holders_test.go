@@ -12,8 +12,8 @@ func mappedMemory(m machine) {
 	m.expect(modes, split)
 }
 
-// textConsole: the kernel's text console on a GPU keeps the driver loaded. dcm names it, and
-// makes the change when the console is unbound.
+// textConsole: the kernel's text console on a GPU keeps the driver loaded. dcm names it, and makes the
+// change after the console is unbound.
 func textConsole(m machine) {
 	m.run("echo 'options amdgpu console=1' >/etc/modprobe.d/console.conf")
 	m.run("systemctl stop " + clients + " && modprobe -r amdgpu && modprobe amdgpu && systemctl start " + clients)
@@ -25,8 +25,8 @@ func textConsole(m machine) {
 	m.expect(allClients, allActive)
 }
 
-// inFlight: a file that was sent over a socket and closed by its sender belongs to no
-// process. dcm reports the use of the driver, and makes the change when it ends.
+// inFlight: a file that was sent over a socket and closed by its sender belongs to no process. dcm reports
+// that the driver is in use, and makes the change when that ends.
 func inFlight(m machine) {
 	m.run("systemd-run --quiet --unit=training e2e-agent flight /dev/dri/renderD128 /run/flight")
 	m.await("/run/flight", "in flight")

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// Boot boots a machine from the disk, cold, and returns when it is up.
+// Boot boots a machine from the disk without a saved state, and returns when it is up.
 func (d *Disk) Boot(ctx context.Context, o Options) (*Machine, error) {
 	m, err := d.machine(o)
 	if err != nil {
@@ -28,7 +28,7 @@ func (d *Disk) Boot(ctx context.Context, o Options) (*Machine, error) {
 	return m, nil
 }
 
-// Image is a booted machine, saved.
+// Image is the saved state of a booted machine.
 type Image struct {
 	disk    *Disk
 	options Options
@@ -83,7 +83,7 @@ func (i *Image) restore(console bool) (*Machine, error) {
 	return m, nil
 }
 
-// machine returns one that is not running.
+// machine returns a machine that does not run yet.
 func (d *Disk) machine(o Options) (*Machine, error) {
 	dir, release, err := e2e.Scratch(e2e.Large)
 	if err != nil {

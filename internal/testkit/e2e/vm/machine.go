@@ -26,7 +26,7 @@ type Machine struct {
 	running *process
 }
 
-// Options are what a test chooses of a machine's hardware.
+// Options define the hardware of a machine.
 type Options struct {
 	GPUs   int      // 1 to 8
 	Kernel []string // further parameters of the kernel
@@ -43,7 +43,7 @@ type process struct {
 
 const snapshot = "ready"
 
-// start runs QEMU on the machine's disk: cold, or from the snapshot.
+// start runs QEMU on the machine's disk, from the beginning or from the snapshot.
 func (m *Machine) start(restore bool) error {
 	p := &process{exited: make(chan struct{})}
 	agent, err := p.listen(filepath.Join(m.dir, "agent.sock"))

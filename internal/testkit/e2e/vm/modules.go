@@ -81,8 +81,7 @@ func copySources(dir string, sum io.Writer) error {
 	})
 }
 
-// script runs a shell script in a mount namespace of its own, so that its mounts end
-// with it.
+// script runs a shell script in a new mount namespace, so that its mounts end with it.
 func script(ctx context.Context, log io.Writer, text string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", text, "sh"}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -9,8 +9,8 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// falseNode: a program that opens /dev/kfd with O_CREAT before the driver is loaded
-// leaves a regular file. dcm names it, and its hint works.
+// falseNode: a program that opens /dev/kfd with O_CREAT before the driver is loaded creates a regular file.
+// dcm reports it, and the commands of its hint repair it.
 func falseNode(m machine) {
 	m.run("systemctl stop " + clients + " && modprobe -r amdgpu")
 	m.run(": >>/dev/kfd && modprobe amdgpu && test -f /dev/kfd")
@@ -26,8 +26,8 @@ func falseNode(m machine) {
 	}
 }
 
-// scatteredMinors: after GPUs were bound in another order, a partition has the node that
-// its device has, and a lease opens those of its partitions.
+// scatteredMinors: after GPUs were bound in another order, dcm reports the right node of each partition, and
+// a lease opens the nodes of its partitions.
 func scatteredMinors(m machine) {
 	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n' >>/etc/dcm/dcm.toml`)
 	m.use("split")

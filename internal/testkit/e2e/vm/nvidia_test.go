@@ -14,11 +14,10 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// nvidiaOptions is a machine with two NVIDIA GPUs and no other.
+// nvidiaOptions is a machine with two NVIDIA GPUs and no other GPUs.
 var nvidiaOptions = vm.Options{GPUs: 2, Kernel: []string{"fakehive.nvidia=2"}}
 
-// nvidiaGPUs are the scenarios on a machine with NVIDIA GPUs, each on a machine of its
-// own. The one with AMD GPUs is not used.
+// nvidiaGPUs are the scenarios with NVIDIA GPUs. Each gets a new machine.
 func nvidiaGPUs(m machine) {
 	m.must(m.PowerCut)
 	ctx, cancel := testdeadline.Context(m.t.Context(), 10*time.Minute)
@@ -76,8 +75,8 @@ func (m machine) put(path, text string) {
 // instances returns the number of GPU instances in /proc/driver/nvidia.
 const instances = `ls -d /proc/driver/nvidia/capabilities/gpu*/mig/gi* 2>/dev/null | wc -l`
 
-// migReboot: the driver shows what dcm makes, a reboot loses it, and dcm makes it again
-// before the clients start.
+// migReboot: the driver shows the instances that dcm creates. A reboot loses them, and dcm creates them
+// again before the clients start.
 func migReboot(m machine) {
 	m.expect(instances, "0")
 	m.use("small")
@@ -90,8 +89,8 @@ func migReboot(m machine) {
 	m.run("dcm verify small; dcm partitions")
 }
 
-// migHolders: a process that has a node of a GPU open is named, no client is stopped, and
-// the change is made when it has ended.
+// migHolders: dcm names a process that has a node of a GPU open, stops no client, and makes the change after
+// the process has ended.
 func migHolders(m machine) {
 	m.run("modprobe nvidia-drm modeset=0")
 	m.use("small")
@@ -115,7 +114,7 @@ func migHolders(m machine) {
 	}
 }
 
-// migDRM: the module that shows GPUs on displays holds them from within the kernel.
+// migDRM: a kernel module holds the GPUs to show them on displays.
 func migDRM(m machine) {
 	m.run("modprobe nvidia-drm")
 	r := m.try("dcm use small")
@@ -129,7 +128,7 @@ func migDRM(m machine) {
 	m.expect(instances, "14")
 }
 
-// migDevices: the guard, a reservation and a lease confine to the nodes of instances.
+// migDevices: the guard, a reservation and a lease confine processes to the nodes of instances.
 func migDevices(m machine) {
 	m.put("/etc/systemd/system/holder.service", "[Service]\nExecStart=sleep infinity\n")
 	m.put("/etc/dcm/dcm.toml", migSettings+"[[reservation]]\nunit = \"holder.service\"\npartitions = 2\nexclusive = true\n")
@@ -164,7 +163,7 @@ const (
 	openable = `for node in ` + nodes + `; do (exec 3<"$node") 2>/dev/null && echo "$node"; done; true`
 )
 
-// opens compares the nodes that a script opens.
+// opens compares the nodes that a script can open with the wanted ones.
 func (m machine) opens(what, script string, want []string) {
 	m.t.Helper()
 	got := strings.Fields(m.run(script))
@@ -174,7 +173,7 @@ func (m machine) opens(what, script string, want []string) {
 	}
 }
 
-// lease checks that a lease opens its own partition only, and none that is reserved.
+// lease checks that a lease can open only its own partition, and no reserved one.
 func (m machine) lease(p partitions, reserved []string) {
 	m.t.Helper()
 	out := m.run(`dcm run -n 1 -- sh -c 'cat /proc/self/cgroup; echo; ` + openable + `'`)

@@ -9,8 +9,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// A change between these profiles has every phase: the driver comes up in another compute
-// mode.
+// A change between these profiles has every phase, since the driver sets another compute mode when it is
+// loaded.
 const powerCutProfiles = `[profiles.quarters]
 memory = "NPS4"
 compute = "QPX"
@@ -34,8 +34,8 @@ func (m machine) selected() string {
 	return name
 }
 
-// powerCuts: after a power cut in any phase of a change, the next boot ends with the
-// selected profile on the GPUs and all clients up.
+// powerCuts: after a power cut in any phase of a change, the next boot puts the selected profile on the GPUs,
+// and all clients are active.
 func powerCuts(m machine) {
 	m.run(`printf '%s' "$1" >>/etc/dcm/dcm.toml`, powerCutProfiles)
 	m.use("split")
@@ -60,7 +60,7 @@ func powerCuts(m machine) {
 	}
 }
 
-// phase is a moment of a change. It begins with an event, see changeUntil.
+// phase is a moment in a change. It begins with an event, see changeUntil.
 type phase struct{ name, until, text string }
 
 // The message ids of systemd's journal entries about its units, see sd-messages(3).

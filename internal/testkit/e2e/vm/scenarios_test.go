@@ -51,7 +51,7 @@ func (m machine) use(profile string) {
 	m.run(`dcm use "$1"`, profile)
 }
 
-// await waits until a file of the guest holds all of the texts.
+// await waits until a file of the guest contains all of the texts.
 func (m machine) await(file string, texts ...string) {
 	m.t.Helper()
 	m.run(`e2e-agent await "$@"`, append([]string{file}, texts...)...)
@@ -63,7 +63,7 @@ func (m machine) awaitEntry(fields ...string) {
 	m.run(`exec bash -c 'read -r < <(journalctl --quiet --boot --follow --lines=all --output=cat "$@" 2>/dev/null)' follow "$@"`, fields...)
 }
 
-// flow is the user's: select a profile, restart dcm, reboot.
+// flow tests the usual use: select a profile, restart dcm, reboot.
 func flow(m machine) {
 	m.expect(modes, whole)
 	m.run(`sed -i '1i profile = "cpx-nps4"' /etc/dcm/dcm.toml && systemctl restart dcm`)
@@ -90,8 +90,8 @@ func (m machine) after(unit, other string) {
 	}
 }
 
-// busyUnload: each kind of use that keeps the module loaded is named, no client is
-// stopped, and the change is made when the use ends.
+// busyUnload: for each kind of use that keeps the module loaded, dcm names the user, stops no client, and
+// makes the change when the use ends.
 func busyUnload(m machine) {
 	before := m.run("systemctl show --property=MainPID --value " + clients)
 	for i, holder := range []struct{ name, open string }{
@@ -113,8 +113,8 @@ func busyUnload(m machine) {
 	}
 }
 
-// removedNode: a process that has a node open whose GPU was unbound and bound again holds
-// the driver, although the node it names no longer exists.
+// removedNode: a process that has a node open whose GPU was unbound and bound again holds the driver, although
+// that node no longer exists.
 func removedNode(m machine) {
 	m.run("systemctl stop " + clients)
 	m.run(`systemd-run --quiet --unit=training sh -c 'exec 3<>/dev/dri/renderD136; touch /run/held; exec sleep infinity'`)
@@ -135,7 +135,8 @@ func removedNode(m machine) {
 	m.expect(modes, split)
 }
 
-// reloadByHand: a driver that an administrator reloads comes up in its default mode.
+// reloadByHand: after an administrator reloads the driver, the GPUs have their default mode until dcm repairs
+// that.
 func reloadByHand(m machine) {
 	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n' >>/etc/dcm/dcm.toml`)
 	m.use("split")
@@ -156,7 +157,7 @@ func (m machine) restored(before, want string) {
 	m.expect(modes, want)
 }
 
-// unbindAndBind: a GPU that was away is brought back into its mode.
+// unbindAndBind: a GPU that was unbound gets its mode again.
 func unbindAndBind(m machine) {
 	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n' >>/etc/dcm/dcm.toml`)
 	m.use("split")
@@ -184,8 +185,7 @@ func softReboot(m machine) {
 	}
 }
 
-// guard: what is reserved exclusively opens for its service only, on the host's real root
-// cgroup.
+// guard: only its service can open an exclusive partition, on a host with the real root cgroup.
 func guard(m machine) { m.guardWorks("cpx-nps4") }
 
 func (m machine) guardWorks(profile string) {
@@ -202,7 +202,7 @@ func (m machine) reserveForHolder() {
 	m.run(`printf '[[reservation]]\nunit = "holder.service"\npartitions = 1\nexclusive = true\n' >>/etc/dcm/dcm.toml && systemctl daemon-reload`)
 }
 
-// guarded expects that the partition of holder.service opens for that service only.
+// guarded expects that only holder.service can open its partition.
 func (m machine) guarded() {
 	m.t.Helper()
 	node := m.run("readlink -f /dev/dcm/holder/render0")
@@ -221,8 +221,8 @@ func (m machine) guarded() {
 	m.run(fmt.Sprintf(`echo $$ >/sys/fs/cgroup%s/cgroup.procs && exec %s`, cgroup, open))
 }
 
-// leaseLimits: a lease opens its own partitions only and obeys the limits of the slice
-// that its process came from.
+// leaseLimits: a lease can open only its own partitions, and has the limits of the slice that its process
+// came from.
 func leaseLimits(m machine) {
 	m.use("cpx-nps4")
 	got := m.run(`dcm run -n 2 -- sh -c 'for node in /dev/dri/renderD*; do (exec 3<>$node) 2>/dev/null && echo $node; done | wc -l'`)
@@ -235,7 +235,7 @@ func leaseLimits(m machine) {
 	if text != "314572800 60 50000 100000" {
 		m.t.Errorf("limits in the lease are %q, want those of the slice", text)
 	}
-	// If one process is killed for memory, the others of its lease go on.
+	// If the kernel kills one process for its memory use, the other processes of the lease continue.
 	m.run(`systemd-run --quiet --collect --unit=hungry --slice=small.slice dcm run -n 1 -- sh -c 'basename $(cut -d: -f3 /proc/self/cgroup) >/run/lease; tail /dev/zero; exec sleep infinity'`)
 	m.await("/run/lease", ".scope")
 	lease := m.run("cat /run/lease")

@@ -1,6 +1,6 @@
 package vm_test
 
-// appArmor: with AppArmor enforced for a client, changes, the guard and leases work.
+// appArmor: changes, the guard and leases work with AppArmor enforced for a client.
 func appArmor(m machine) {
 	m.expect("cat /sys/module/apparmor/parameters/enabled", "Y")
 	m.run(`cat >/etc/apparmor.d/gpu-client <<'END'
@@ -27,9 +27,8 @@ apparmor_parser --replace /etc/apparmor.d/gpu-client && systemctl restart gpuage
 	m.expect(`journalctl --boot --output=cat | grep -c 'apparmor="DENIED"' || :`, "0")
 }
 
-// lockdown: in both modes of the kernel's lockdown changes, the guard and leases work.
-// Lockdown begins after the boot: it forbids to load the driver of this test, which is not
-// signed, so nothing here reloads that.
+// lockdown: changes, the guard and leases work in both modes of kernel lockdown. The lockdown begins after the
+// boot. It forbids loading the unsigned driver of this test, so nothing here reloads the driver.
 func lockdown(m machine) {
 	m.run(`printf '[profiles.split]\nmemory = "NPS1"\ncompute = "CPX"\n[profiles.halves]\nmemory = "NPS1"\ncompute = "DPX"\n' >>/etc/dcm/dcm.toml`)
 	m.run("echo integrity >/sys/kernel/security/lockdown")

@@ -31,8 +31,8 @@ name = "slurm"
 partitions = 8
 `
 
-// slurmJobs: with the lines of dcm slurm-conf, a job opens the partitions that Slurm gave
-// it, none of another job, and none that is reserved exclusively.
+// slurmJobs: with the lines of dcm slurm-conf, a job can open the partitions that Slurm gave it, none of
+// another job, and no exclusively reserved one.
 func slurmJobs(m machine) {
 	m.run(`printf '%s' "$1" >>/etc/dcm/dcm.toml`, forSlurm)
 	m.guardWorks("cpx-nps4")
@@ -69,7 +69,7 @@ func slurmJobs(m machine) {
 	m.guarded()
 }
 
-// startSlurm starts Slurm with what dcm prints for it.
+// startSlurm starts Slurm with the configuration that dcm prints.
 func (m machine) startSlurm() {
 	m.t.Helper()
 	printed := strings.SplitN(m.run("dcm slurm-conf --gres"), "\n\n", 3)

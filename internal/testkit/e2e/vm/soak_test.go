@@ -11,8 +11,8 @@ import (
 	"dcm/internal/testkit/e2e/vm/testnode"
 )
 
-// TestSoak kills dcm's processes and cuts the power at random moments of changes, for as
-// long as DCM_VM_SOAK says, in one machine. DCM_VM names its guest.
+// TestSoak kills dcm's processes and cuts the power at random moments of changes, in one machine. DCM_VM_SOAK
+// is the duration, DCM_VM the guest.
 func TestSoak(t *testing.T) {
 	text := os.Getenv("DCM_VM_SOAK")
 	if text == "" {
@@ -46,8 +46,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("trials: %v", trials)
 }
 
-// trial disturbs one change, compares what must hold after it, and returns the kind of
-// disturbance.
+// trial disturbs one change, checks the result, and returns the kind of disturbance.
 func (m machine) trial(random *rand.Rand) string {
 	m.t.Helper()
 	kinds := []struct{ name, command string }{
@@ -60,7 +59,7 @@ func (m machine) trial(random *rand.Rand) string {
 	other := map[string]string{"quarters": "split", "split": "quarters"}[m.selected()]
 	delay := fmt.Sprintf("%d.%02d", random.IntN(3), random.IntN(100))
 	m.t.Logf("%s %s s after the selection of %s", kind.name, delay, other)
-	// The moment is random, so nothing is waited for.
+	// The moment is random, so the test waits for no event.
 	m.run(`sync; systemctl reset-failed; systemd-run --quiet --collect --unit=change dcm use "$1"; sleep "$2"; `+kind.command, other, delay)
 	if kind.command == "" {
 		m.must(m.PowerCut)

@@ -13,11 +13,11 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// waitLimit is the limit of one command or boot in a guest, which a host under load
-// extends (see package testdeadline). Only a test that fails reaches it.
+// waitLimit limits one command or boot in a guest. On a busy host the limit is higher, see package
+// testdeadline. Only a failing test reaches it.
 const waitLimit = 2 * time.Minute
 
-// machines is how many run at a time, by `make test-vm` on two processors.
+// machines is the number of concurrent machines, for `make test-vm` on two processors.
 const machines = 2
 
 // TestVM runs dcm on a real kernel. DCM_VM names the guests, separated by commas.
@@ -77,10 +77,10 @@ func openDisk(t *testing.T, g vm.Guest, p vm.Product) *vm.Disk {
 	return disk
 }
 
-// images are a guest's booted machines, by their options.
+// images are the booted machines of a guest, by their options.
 type images struct{ disk *vm.Disk }
 
-// machine is a virtual machine in a test: what fails in it fails the test.
+// machine is a virtual machine in a test. Its errors fail the test.
 type machine struct {
 	*vm.Machine
 	t      *testing.T
@@ -119,7 +119,7 @@ func watched(t *testing.T, v *vm.Machine, i images) machine {
 	return m
 }
 
-// try runs a shell command, whatever its exit status.
+// try runs a shell command. Any exit status is accepted.
 func (m machine) try(script string, args ...string) remote.Result {
 	m.t.Helper()
 	ctx, cancel := testdeadline.Context(m.t.Context(), waitLimit)

@@ -1,5 +1,5 @@
-// Command shell boots a virtual machine with simulated GPUs and dcm, and gives its user a
-// root shell in it. The machine and its disk are gone when the guest is powered off.
+// Command shell boots a virtual machine with simulated GPUs and dcm, and opens a root shell in it. When the
+// guest is powered off, the machine and its disk are removed.
 package main
 
 import (
@@ -78,7 +78,7 @@ func run(ctx context.Context, guest vm.Guest, o vm.Options) (err error) {
 	return nil
 }
 
-// unit is a shell on the serial line, also after a reboot.
+// unit is the unit of a shell on the serial line. It also starts after a reboot.
 const unit = `[Unit]
 Description=Shell on the serial line
 [Service]

@@ -46,8 +46,8 @@ ExecStart=cp ` + atPowerOn + " " + migState + `
 `
 )
 
-// nvidiaSeed has the stand-in of libnvidia-ml, which has no effect on AMD GPUs, and what
-// a distribution has with the driver.
+// nvidiaSeed contains the stand-in of libnvidia-ml, which has no effect on AMD GPUs, and the files that a
+// distribution installs with the driver.
 func nvidiaSeed(ctx context.Context, dir string) (e2e.Seed, error) {
 	lib, err := standin.Build(ctx, dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func nvidiaSeed(ctx context.Context, dir string) (e2e.Seed, error) {
 	return s, s.NVML(lib)
 }
 
-// nvidiaState is the state of two H100, whose use the driver counts.
+// nvidiaState is the state of two H100. The driver counts their users.
 func nvidiaState(file string) ([]byte, error) {
 	s, err := standin.New("580.82.07", "H100-80GB", "0000:05:00.0", "0000:26:00.0")
 	if err != nil {

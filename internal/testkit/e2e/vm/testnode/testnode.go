@@ -1,5 +1,5 @@
-// Package testnode is what the virtual machines of package vm have installed: dcm's
-// package, services that use the GPUs, and what a distribution has with NVIDIA's driver.
+// Package testnode contains what is installed on the virtual machines of package vm: dcm's package, services
+// that use the GPUs, and the files that a distribution installs with NVIDIA's driver.
 package testnode
 
 import (
@@ -43,7 +43,7 @@ func Product(ctx context.Context, top, dir string) (vm.Product, error) {
 	return vm.Product{Package: files[0], Agent: agent, Seed: s}, nil
 }
 
-// seed has two services that use the GPUs, and one that requires one of them.
+// seed contains two services that use the GPUs, and one that requires one of them.
 func seed() e2e.Seed {
 	client := func(name string) string {
 		return "[Unit]\nDescription=GPU client " + name + "\n[Service]\nExecStart=/usr/local/bin/gpu-client\nRestart=on-failure\nRestartSec=1\n[Install]\nWantedBy=multi-user.target\n"
