@@ -13,7 +13,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// at returns a time in a run that began at 1000, in milliseconds after the begin.
+// at returns the time this many milliseconds after the start of a run.
 func at(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
 
 func step(kind partition.Kind, from, to int) runstate.Step {

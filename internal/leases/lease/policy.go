@@ -75,7 +75,8 @@ func (p *policy) limitShares(r *Request) error {
 	return nil
 }
 
-// limitTime sets the time limit of a request that has none.
+// limitTime sets the time limit of a request that has none. It returns an error if the requested limit
+// is longer than the caller may have.
 func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 	if c.UID == 0 {
 		return "", nil

@@ -50,7 +50,7 @@ func (c *child) says(line, want string) {
 	}
 	got, err := c.out.ReadString('\n')
 	if strings.TrimSpace(got) != want {
-		c.t.Fatalf("it says %q, %v; want %q", got, err, want)
+		c.t.Fatalf("line of the child process: got %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestProcess_AliveUntilExit(t *testing.T) {
 	}
 	defer p.Close()
 	if err := p.Check(); err != nil || !p.Alive() || p.Owner != uid {
-		t.Errorf("it is %+v, %v", p, err)
+		t.Errorf("process: got %+v, %v", p, err)
 	}
 	other := *p
 	other.UID = uid + 1
@@ -80,7 +80,7 @@ func TestProcess_AliveUntilExit(t *testing.T) {
 	c.Process.Kill()
 	c.in.Close()
 	if _, err := c.out.ReadString('\n'); err == nil {
-		t.Fatal("it still writes")
+		t.Fatal("the process still writes")
 	}
 	c.Wait()
 	if err := p.Check(); !errors.Is(err, ErrEnded) || p.Alive() {

@@ -162,7 +162,7 @@ func TestJoin_Refused(t *testing.T) {
 		_, err := connect(ctx, address)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), `the peer refuses it (found "REJECTED`) || strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("error is %v", err)
+			t.Errorf("error: got %v", err)
 		}
 	}
 }
@@ -180,11 +180,11 @@ func TestJoin_SilentPeer(t *testing.T) {
 
 func TestSocketAt_InvalidAddress(t *testing.T) {
 	if _, err := Dial(t.Context(), "unix:dir=/tmp"); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error: got %v", err)
 	}
 	var gone *net.OpError
 	if _, err := Dial(t.Context(), "unix:path=/nonexistent/socket"); !errors.As(err, &gone) {
-		t.Errorf("error is %v", err)
+		t.Errorf("error: got %v", err)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestExchange_PeerWithoutDescriptors(t *testing.T) {
 	}
 	defer conn.Close()
 	if call, _ := conn.Exchange(ctx, &dbus.Message{}, os.Stdin); !errors.Is(call.Err, ErrNoFiles) {
-		t.Errorf("error is %v", call.Err)
+		t.Errorf("error: got %v", call.Err)
 	}
 }
 

@@ -187,7 +187,7 @@ func TestKeeper(t *testing.T) {
 		}},
 		{"reload fails", nil, []step{
 			{"reload", func(h *host) { h.refuses = true; h.kills = 1; h.load() }, 0, "reload", "no space left in /run; the next"},
-			{"there is space", func(h *host) { h.refuses = false }, time.Hour, "reload", ""},
+			{"reload succeeds", func(h *host) { h.refuses = false }, time.Hour, "reload", ""},
 		}},
 		{"active unit is not restarted", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load() }, time.Hour, "reload", ""}}},
 		{"device list removed by the reload", nil, []step{{"reload", func(h *host) { h.kills = 1; h.load(); h.open = true }, time.Hour, "reload", ""}}},

@@ -108,7 +108,7 @@ func TestPoll_WritesWithoutAnInstance(t *testing.T) {
 		select {
 		case <-ch:
 		case <-deadline:
-			t.Fatal("it does not switch to inotify")
+			t.Fatal("the watch still polls although inotify is available")
 		}
 	}
 	for range 3 { // at most two signals are of the last poll and of the switch

@@ -92,8 +92,9 @@ func (m machine) unconfined(a status.Account) (units []string) {
 	return units
 }
 
-// reloads returns the journal entries about a daemon-reload that dcm requested. Those of the
-// back-off after a loss have a number, those of the reconciler have none.
+// reloads returns the journal entries about daemon-reloads that dcm requested. With numbered, it returns
+// the retries after a loss of drop-ins, which have the field of the try; otherwise the reloads by the
+// reconciler.
 func (m machine) reloads(numbered bool) []entry {
 	m.t.Helper()
 	return slices.DeleteFunc(m.entries("--unit=dcm"), func(e entry) bool {

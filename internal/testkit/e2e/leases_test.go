@@ -198,7 +198,7 @@ func queueShown(m machine) {
 // wait for each other.
 func drainedAroundWaiters(m machine) {
 	for _, s := range []struct{ name, script, code string }{
-		{"what it has", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that ended before it replied
+		{"its present lease", "exec dcm run --wait -- sh -c 'echo 0 >/run/code'", "0"}, // as after a daemon that ended before it replied
 		{"more, alone", "exec dcm run -n 2 --wait -- sh -c 'echo 0 >/run/code'", "0"},
 		{"more, with others", "dcm run -n 2 --wait -- true; echo $? >/run/code", "75"},
 	} {
@@ -345,7 +345,7 @@ func shared(m machine) {
 		m.t.Error("third instance of a reservation for two: want a failure")
 	}
 	if log := m.run("journalctl --sync; journalctl -o cat -u notebook@3"); !hasAll(log, "share = 2", "notebook@1.service", "notebook@2.service") {
-		m.t.Errorf("journal of the third instance: want who shares, got:\n%s", log)
+		m.t.Errorf("journal of the third instance: want the limit and the other instances, got:\n%s", log)
 	}
 	if log := m.run("journalctl -o cat -u notebook@1"); !strings.Contains(log, uncapped) {
 		m.t.Errorf("journal of the first instance: want the missing limit, got:\n%s", log)

@@ -193,7 +193,7 @@ func (b browser) readOnly() {
 	b.await(all("CPX/NPS1", "8"))
 	b.choose("spx-fast")
 	if got := b.read(`document.querySelector("#apply").ariaDisabled`); got != "true" {
-		b.t.Errorf("who may not apply has a button that does")
+		b.t.Errorf("a user who may not apply a profile has an enabled button")
 	}
 	if got := b.read(`document.querySelector("#apply-why").textContent`); !strings.Contains(got, "administrative access") {
 		b.t.Errorf("the reason is %q", got)

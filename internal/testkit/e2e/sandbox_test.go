@@ -36,7 +36,7 @@ func sandboxes(m machine) {
 			rm -f /run/e2e-probe; systemctl daemon-reload; systemctl start probe`)
 		got := strings.Join(strings.Split(m.run("cat /run/dcm/probed"), "\n"), " ")
 		if diff := cmp.Diff(places, got); diff != "" {
-			m.t.Errorf("what can be written to with the lines of %s (-want +got):\n%s", unit, diff)
+			m.t.Errorf("writable paths with the settings of %s (-want +got):\n%s", unit, diff)
 		}
 	}
 	if got := m.run("ls /tmp/e2e-probe /dev/shm/e2e-probe 2>/dev/null || :"); strings.Contains(got, "/tmp/") {

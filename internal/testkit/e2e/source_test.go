@@ -60,6 +60,6 @@ func fromSource(t *testing.T, p product, newer string) {
 	m.removed("/root/dcm/install.sh --uninstall")
 	m.run("test -e /etc/dcm/dcm.toml && ! test -e /usr/bin/dcm")
 	if said := m.run("/root/dcm/install.sh --uninstall"); !strings.Contains(said, "dcm is not installed") {
-		t.Errorf("second --uninstall: want that it is not installed, got %s", said)
+		t.Errorf("second --uninstall: want the message that dcm is not installed, got %s", said)
 	}
 }

@@ -39,6 +39,6 @@ func TestSweep_HeldDirectory(t *testing.T) {
 	}
 	left, err := os.ReadDir(dir)
 	if err != nil || len(left) != 2 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("directories after the sweep: got %v, %v, want 2", left, err)
 	}
 }

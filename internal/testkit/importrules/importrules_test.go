@@ -197,7 +197,7 @@ func TestImports(t *testing.T) {
 	})
 	for pkg := range allowed {
 		if !seen[pkg] {
-			t.Errorf("%s is listed here, but it is not there", pkg)
+			t.Errorf("%s: listed here, but there is no such package", pkg)
 		}
 	}
 }

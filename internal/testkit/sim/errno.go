@@ -26,7 +26,7 @@ func (e *Errno) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown errno %q: it is a name like EBUSY", text)
+	return fmt.Errorf("errno: unknown name (found %q, want one such as EBUSY)", text)
 }
 
 // Duration is a duration that is written as "1.5s", or "forever" if it is negative.

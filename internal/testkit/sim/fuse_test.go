@@ -251,7 +251,7 @@ func TestFUSE_BoundDevice(t *testing.T) {
 	expect(t, "load", n.Load(t.Context(), sim.Parameters{}), nil)
 	f := open(t, bound)
 	if got, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); got != bound {
-		t.Errorf("it is open as %q, %v, want %s", got, err, bound)
+		t.Errorf("path of the open file: got %q, %v, want %s", got, err, bound)
 	}
 	expect(t, "with it open", write(file(n, first, "current_compute_partition"), "CPX"), unix.EBUSY)
 }

@@ -67,6 +67,6 @@ func TestMIG_NoWriteAfterClose(t *testing.T) {
 	}
 	h.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("there is %v, %v", left, err)
+		t.Errorf("files: got %v, %v", left, err)
 	}
 }

@@ -69,8 +69,8 @@ type board struct {
 	compute  partition.Compute
 	memory   partition.Memory
 	pending  partition.Memory  // requested with a write to the driver
-	next     partition.Memory  // passed to the firmware when the driver was unloaded
-	config   partition.Compute // compute_partition_config's selection
+	next     partition.Memory  // the requested mode, which the firmware got when the driver was unloaded
+	config   partition.Compute // the mode that is selected in compute_partition_config
 
 	resetting bool // the hive is in reset: reads and writes are refused
 	switching bool

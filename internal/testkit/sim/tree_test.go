@@ -168,7 +168,7 @@ func TestTree_UnloadedDriver(t *testing.T) {
 	}
 	want := []string{"dev: dri", "dev/dri: card0", "sys/class: drm", "sys/class/drm: card0 version", "sys/module: "}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what is left (-want +got):\n%s", diff)
+		t.Errorf("remaining files (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"driver", "drm", computeFile, memoryFile, "unique_id"} {
 		if _, ok := n.Lookup(pathOf(first) + "/" + name); ok {
@@ -301,6 +301,6 @@ func TestTree_ModuleUseCount(t *testing.T) {
 	}
 	count("1")
 	if _, ok := n.Lookup("sys/module/amdgpu/holders/" + user); !ok {
-		t.Error("the module that uses it is not listed")
+		t.Error("holders of the module lack the module that uses it")
 	}
 }

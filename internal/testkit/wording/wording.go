@@ -12,7 +12,7 @@ import (
 // maxWords is the length of the longest sentence in a message or manual.
 const maxWords = 25
 
-// The rules besides the words of the list, as they are named in a finding.
+// The names of the other rules in a finding.
 const (
 	longSentence = "long sentence"
 	durationName = "duration name"
@@ -20,7 +20,7 @@ const (
 
 // A finding is one place that breaks a rule.
 type finding struct {
-	file string // below the repository's root
+	file string // path below the root of the repository
 	line int
 	rule string // a word of the list, longSentence or durationName
 	text string

@@ -63,10 +63,10 @@ func TestOnce_Errors(t *testing.T) {
 		kind                Kind
 		text, answer        string
 	}{
-		{"it fails", os.Args[0], "failing", NoAnswer, `exit status 1: \x1b[2Jno more`, "an answer still"},
+		{"exit status 1", os.Args[0], "failing", NoAnswer, `exit status 1: \x1b[2Jno more`, "an answer still"},
 		{"missing program", "/nonexistent/program", "fine", NoProgram, "cannot start it", ""},
 		{"no permission", filepath.Dir(os.Args[0]), "fine", NoAnswer, "cannot start it", ""},
-		{"it hangs", os.Args[0], "hanging", Deadline, "no answer in time, killed", ""},
+		{"hangs", os.Args[0], "hanging", Deadline, "no answer in time, killed", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := t.Context()

@@ -121,13 +121,13 @@ func TestLoader_DependenciesFirst(t *testing.T) {
 		}
 	}
 	if _, err := loader().Load("libnone-of-test.so"); !errors.Is(err, ErrAbsent) {
-		t.Errorf("a missing library: %v", err)
+		t.Errorf("missing library: got %v", err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "own/libb-of-test.so"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	var untrusted *UntrustedError
 	if _, err := loader().Load(filepath.Join(dir, "liba.so")); !errors.As(err, &untrusted) || len(order) > 0 {
-		t.Errorf("it needs a library that other users can write to: %v, loaded %v", err, order)
+		t.Errorf("dependency that other users can write to: got %v, loaded %v", err, order)
 	}
 }

@@ -52,7 +52,7 @@ func TestTrust_Open(t *testing.T) {
 		}
 		text, err := io.ReadAll(f)
 		if err != nil || string(text) != want || f.Name() != "/"+want {
-			t.Errorf("%s is %s and reads %q, %v; want %s", path, f.Name(), text, err, want)
+			t.Errorf("Open(%s): got %s with the content %q, %v; want %s", path, f.Name(), text, err, want)
 		}
 		f.Close()
 	}

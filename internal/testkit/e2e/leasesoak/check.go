@@ -156,7 +156,7 @@ func (l Observation) closed(add func(string, ...any)) {
 	for _, p := range l.Parts.Parts {
 		for _, node := range []string{p.Render, p.Card} {
 			if node != "" && slices.Contains(l.Opens, node) == shut[p.Name] {
-				wrong = append(wrong, fmt.Sprintf("%s: exclusive %t", node, shut[p.Name]))
+				wrong = append(wrong, fmt.Sprintf("%s: a process outside of leases can open it: %t, exclusive: %[2]t", node, shut[p.Name]))
 			}
 		}
 	}

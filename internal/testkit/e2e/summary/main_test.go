@@ -60,7 +60,7 @@ func TestSummary_InvalidInput(t *testing.T) {
 	}
 }
 
-// said is what was said, to be read while more is.
+// said is a writer whose lines can be read while more are written.
 type said struct{ lines chan string }
 
 func (s said) Write(text []byte) (int, error) {
@@ -86,7 +86,7 @@ func TestSummary_RunningTests(t *testing.T) {
 			case line := <-said.lines:
 				found = strings.HasPrefix(line, ".... "+step.want)
 			case <-deadline:
-				t.Fatalf("after %s nothing of %q", step.event, step.want)
+				t.Fatalf("output after %s lacks %q", step.event, step.want)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ func (n name) String() string { return strings.TrimSpace(n.pkg + " " + n.test) }
 
 type summary struct {
 	w       io.Writer
-	output  map[name]*strings.Builder // of tests and packages that have not ended
+	output  map[name]*strings.Builder // output of tests and packages that have not ended
 	began   map[name]time.Time        // of those that are not waiting for others
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int

@@ -181,7 +181,7 @@ func softReboot(m machine) {
 	m.expect(modes, split)
 	m.expect(allClients, allActive)
 	if text := m.run("dcm report --json"); !strings.Contains(text, `"boot"`) {
-		m.t.Errorf("the cause of the run after a soft-reboot is not the boot:\n%s", text)
+		m.t.Errorf("cause of the run after a soft-reboot: want the boot, got:\n%s", text)
 	}
 }
 
