@@ -67,6 +67,7 @@ func nvidia(t *testing.T, p product) {
 				{"leases confined to MIG devices", devicesLeased},
 				{"CDI by nvidia-cdi-refresh", cdiRefreshed},
 				{"geometry restored after a reboot", migRebooted},
+				{"hardware kit", migKit},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
