@@ -49,6 +49,9 @@ exit "$code"
 // builtKit builds the kit of this machine and unpacks it.
 func builtKit(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped with -short: it builds the programs")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("skipped: namespaces for another host need root")
 	}

@@ -3,12 +3,16 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"dcm/internal/gpu/amdsmi"
 	"dcm/internal/gpu/amdsmi/standin"
+	"dcm/internal/worker/serve"
 )
 
 // What the library's code can do is what its process may: the stand-in tries.
@@ -24,6 +28,7 @@ func TestLibrary_Sandbox(t *testing.T) {
 		user    string
 	}{
 		{"a look", amdsmi.Request{Do: amdsmi.Inventory}, nobodyForRoot},
+		{"a traced look", amdsmi.Request{Do: amdsmi.Inventory, Trace: true}, nobodyForRoot},
 		{"a set", amdsmi.Request{Do: amdsmi.SetCompute, GPU: first, Mode: "CPX"}, strconv.Itoa(os.Getuid())},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -37,8 +42,12 @@ func TestLibrary_Sandbox(t *testing.T) {
 			}
 			turn(t, lib, "sys "+root, "confess "+report)
 			c.request.Library = lib
-			if reply := ask(t, c.request); reply.Error != nil {
+			reply := ask(t, c.request)
+			if reply.Error != nil {
 				t.Fatalf("%+v", reply.Error)
+			}
+			if c.request.Trace != slices.ContainsFunc(reply.Refused, func(r serve.Refusal) bool { return r.Number == unix.SYS_SOCKET }) {
+				t.Errorf("the trace is %+v", reply.Refused)
 			}
 			text, err := os.ReadFile(report)
 			if err != nil {

@@ -77,6 +77,7 @@ func doors() map[string]string {
 		"record.Load":                             escapes,
 		"record.Source.read":                      "paths, which Source.name escapes",
 		"record.Source.fill":                      escapes,
+		"record.tableFormat":                      "takes numbers out of a table",
 		"host.Host.Kernel":                        escapes,
 		"gpu.Module.UseCount":                     escapes,
 		"gpu.Module.hasConsole":                   "compares the names",

@@ -132,13 +132,14 @@ func TestRecord_Replay(t *testing.T) {
 		kind   string
 		memory partition.Memory
 		to     partition.Compute
+		usage  sim.UsageFormat
 	}{
-		{"mi300x-8", partition.NPS4, partition.CPX}, {"mi300x-8-bmc", "", ""}, {"mi300a-4", "", partition.TPX}, {"mi300x-vf-8", "", ""}, {"unknown-8", "", ""},
-		{"unknown-8", partition.NPS2, partition.DPX}, {"mi210-2", "", ""}, {"h100-8", "", ""}, {"a30-4", "", ""}, {"mi300x-4+h100-4", "", ""},
+		{"mi300x-8", partition.NPS4, partition.CPX, ""}, {"mi300x-8-bmc", "", "", ""}, {"mi300a-4", "", partition.TPX, sim.UsageGPU16}, {"mi300x-vf-8", "", "", ""}, {"unknown-8", "", "", sim.UsageAttributes},
+		{"unknown-8", partition.NPS2, partition.DPX, ""}, {"mi210-2", "", "", ""}, {"h100-8", "", "", ""}, {"a30-4", "", "", ""}, {"mi300x-4+h100-4", "", "", ""},
 	} {
 		t.Run(strings.TrimSpace(test.kind+" "+string(test.to)+" "+string(test.memory)), func(t *testing.T) {
 			t.Parallel()
-			n := start(t, kind(t, test.kind), nvml, sim.Options{Memory: test.memory})
+			n := start(t, kind(t, test.kind), nvml, sim.Options{Memory: test.memory, UsageFormat: test.usage})
 			if test.to != "" {
 				for _, g := range gpu.Partitionable(n.devices(t)) {
 					if err := n.SetCompute(t.Context(), g.Address, string(test.to)); err != nil && g.Compute != test.to {

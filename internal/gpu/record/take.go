@@ -182,8 +182,25 @@ func (s Source) fill(ctx context.Context, at string, dir bool, f *File) error {
 		return nil
 	}
 	f.Mode = fmt.Sprintf("%04o", info.Mode().Perm())
+	switch {
+	case info.Mode().Perm()&0o444 == 0: // it is only written to
+		return nil
+	case strings.HasSuffix(f.Path, "_metrics"):
+		f.Text, err = sysfs.Within(ctx, func() (string, error) { return tableFormat(at) })
+		return err
+	}
 	f.Text, err = sysfs.Within(ctx, func() (string, error) { return sysfs.Read(at) })
 	return err
+}
+
+// tableFormat returns the format and size of a table of metrics, "1.8, 3872 bytes"
+// (kgd_pp_interface.h: struct metrics_table_header).
+func tableFormat(at string) (string, error) {
+	table, err := sysfs.Bytes(at)
+	if err != nil || len(table) < 4 {
+		return "", err
+	}
+	return fmt.Sprintf("%d.%d, %d bytes", table[2], table[3], len(table)), nil
 }
 
 // path returns where a file of the host is.

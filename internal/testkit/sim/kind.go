@@ -16,7 +16,8 @@ type Kind struct {
 	CPUs   int // number of sockets: of NUMA nodes, and of CPU nodes of the KFD topology
 	Boards []Board
 
-	driver string // version of the nvidia module; "" for the simulator's
+	driver string      // version of the nvidia module; "" for the simulator's
+	usage  UsageFormat // of the usage tables, if the options do not say it
 }
 
 // Board is one PCI function.

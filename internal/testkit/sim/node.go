@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -81,6 +82,7 @@ type board struct {
 
 // New returns a node in its state after boot: the driver is loaded, and every GPU is in its initial mode.
 func New(k Kind, o Options) *Node {
+	o.UsageFormat = cmp.Or(o.UsageFormat, k.usage)
 	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})

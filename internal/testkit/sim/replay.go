@@ -21,6 +21,7 @@ type recorded struct {
 	texts  map[string]string // files whose content does not depend on the state
 	errors map[string]Errno  // of reads of partition files, by name
 	nvml   *nvml.GPU
+	resets bool // the kernel can reset the function
 }
 
 // ReadKind returns the node of a record.
@@ -38,13 +39,35 @@ func ReadKind(file string) (Kind, error) {
 func FromRecord(r record.Record) Kind {
 	k := Kind{Name: "record", About: "a recorded node", CPUs: sockets(r)}
 	for _, a := range r.Addresses() {
-		k.Boards = append(k.Boards, boardOf(r, a))
+		b := boardOf(r, a)
+		if b.Chip.AMD() && b.Chip.XCC > 0 {
+			k.usage = usageOf(r, a)
+		}
+		k.Boards = append(k.Boards, b)
 	}
 	if r.NVML != nil {
 		k.driver = r.NVML.Driver
 	}
 	slices.SortFunc(k.Boards, func(a, b Board) int { return a.Address.Compare(b.Address) })
 	return k
+}
+
+// usageOf returns the format of the usage tables of a GPU.
+func usageOf(r record.Record, a partition.Address) UsageFormat {
+	all, _, _ := strings.Cut(textOf(r, a, "gpu_metrics"), ",")
+	own, _, _ := strings.Cut(textOf(r, a, "xcp/xcp_metrics"), ",")
+	for _, f := range []struct {
+		all, own string
+		format   UsageFormat
+	}{
+		{"1.8", "1.0", UsagePartitions}, {"1.9", "1.1", UsageAttributes}, {"1.6", "", UsageGPU16}, {"1.7", "", UsageGPU17}, {"1.8", "", UsageGPU18},
+		{"1.3", "", UsageGPU13}, {"", "", UsageNothing},
+	} {
+		if f.all == all && f.own == own {
+			return f.format
+		}
+	}
+	return UsageOther
 }
 
 // sockets counts the CPU nodes of KFD or, without KFD, the highest NUMA node of a GPU.
@@ -122,6 +145,7 @@ func boardOf(r record.Record, a partition.Address) Board {
 		c.Driver = f.Link
 	}
 	b.recorded = &recorded{texts: make(map[string]string), errors: make(map[string]Errno)}
+	b.recorded.resets = r.Attribute(a, "reset") != nil
 	b.Chip = c
 	switch {
 	case c.AMD():

@@ -27,7 +27,7 @@ func (n *Node) addPCI(t tree, b *board) {
 			b.addRecorded(t)
 			n.addUse(t, b)
 		}
-		if b.Chip.NVIDIA() {
+		if b.Chip.NVIDIA() && (b.recorded == nil || b.recorded.resets) {
 			t["reset"] = uevent("")
 			t["reset"].Mode = syscall.S_IFREG | 0o200
 		}
