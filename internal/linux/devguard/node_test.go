@@ -178,7 +178,7 @@ func (n node) ask(cgroup, lines string) string {
 	return strings.Join(strings.Fields(string(out)), " ")
 }
 
-// command is this program as the opener, in a cgroup.
+// command returns a command that runs this test program as the process that opens devices, in a cgroup.
 func (n node) command(cgroup string) *exec.Cmd {
 	n.t.Helper()
 	dir, err := os.Open(filepath.Join(n.Cgroups, cgroup))

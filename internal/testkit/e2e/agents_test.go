@@ -112,7 +112,7 @@ func (m machine) agentsSelect() {
 	m.has(spx)
 	m.bounced(before)
 	m.await("/run/follower", `"applied":"whole"`)
-	m.t.Logf("with a follower dcm-agent.service takes %s", m.run("systemctl show --property=MemoryCurrent,MemoryPeak,CPUUsageNSec dcm-agent | xargs; grep ^Rss /proc/$(systemctl show -P MainPID dcm-agent)/smaps_rollup"))
+	m.t.Logf("use of dcm-agent.service with a client that follows the account: %s", m.run("systemctl show --property=MemoryCurrent,MemoryPeak,CPUUsageNSec dcm-agent | xargs; grep ^Rss /proc/$(systemctl show -P MainPID dcm-agent)/smaps_rollup"))
 	m.run("systemctl stop follower")
 	if got := m.account().Profile.Source; got != agentsFile+":4" {
 		m.t.Errorf("source of the profile: want %s:4, got %s", agentsFile, got)
@@ -140,7 +140,7 @@ func (m machine) agentsAreRefused() {
 		{agentsText, "three", "NoSuchProfile"},
 	} {
 		if r := m.useFor(tt.text, tt.profile); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "org.deviceconfig.Agent1."+tt.want) {
-			m.t.Errorf("%s out of %q: %d %s%s", tt.profile, tt.text, r.Code, r.Stdout, r.Stderr)
+			m.t.Errorf("%s from %q: exit status %d: %s%s", tt.profile, tt.text, r.Code, r.Stdout, r.Stderr)
 		}
 	}
 	if r := m.ask("UseFor", map[string]string{"text": agentsText}); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "InvalidParameter") {

@@ -35,7 +35,7 @@ func comesUpInTheMode(m machine) {
 	m.put(settings, selecting("cpx-fast")+atLoad)
 	m.applied("cpx-fast")
 	if text := m.run("cat " + options); !strings.HasSuffix(text, "options amdgpu user_partt_mode=4") {
-		m.t.Errorf("%s reads:\n%s", options, text)
+		m.t.Errorf("content of %s:\n%s", options, text)
 	}
 	// By default systemd starts these before basic.target, and so before the oneshot.
 	m.put("/etc/systemd/system/early.socket", "[Socket]\nListenStream=/run/early\nAccept=yes\n[Install]\nWantedBy=sockets.target\n")
@@ -47,10 +47,10 @@ func comesUpInTheMode(m machine) {
 	m.reboot()
 	m.run("dcm verify; systemctl is-active early.socket early.path sockets.target paths.target")
 	if text := m.run("journalctl --boot --output=cat _PID=1 | grep 'ordering cycle' || :"); text != "" {
-		m.t.Errorf("systemd says %s", text)
+		m.t.Errorf("ordering cycle: %s", text)
 	}
 	if early, done := m.monotonic("early.socket", "ActiveEnterTimestampMonotonic"), m.monotonic("dcm-apply.service", "ExecMainExitTimestampMonotonic"); early < done {
-		m.t.Errorf("a socket that is a client listened at %d µs, the run was over at %d µs", early, done)
+		m.t.Errorf("the client socket listened at %d µs, before the end of the run at %d µs", early, done)
 	}
 	m.has(partition.Mode{Compute: partition.CPX, Memory: partition.NPS1})
 	if r := m.lastRun(); r.Result != runstate.Unchanged || r.Profile != "cpx-fast" {

@@ -116,7 +116,7 @@ func attacksBounded(m machine) {
 	}
 	m.bounded("dcm")
 	if n := m.number("cat " + agentsFile + " 2>/dev/null | wc -c"); n != 0 {
-		m.t.Errorf("%s has %d bytes", agentsFile, n)
+		m.t.Errorf("size of %s: %d bytes", agentsFile, n)
 	}
 	m.run("systemctl stop 'dcm-lease-*.scope'; rm -r /var/lib/prometheus /etc/dcm/dcm.toml.d/9?-*.toml; systemctl restart dcm")
 	m.opened("inactive")

@@ -56,7 +56,7 @@ func discovery(m machine) {
 	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
 		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
 	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {
-		m.t.Errorf("clients are %+v", c)
+		m.t.Errorf("clients: %+v", c)
 	}
 
 	// It is restarted like other clients, in the same transaction.
@@ -89,7 +89,7 @@ func support(m machine) {
 	m.t.Log(contents)
 	for _, text := range []string{"(missing: no", "deadline", "exit status"} {
 		if strings.Contains(contents, text) {
-			m.t.Errorf("not all could be packed: %s", text)
+			m.t.Errorf("parts are missing in the archive: %s", text)
 		}
 	}
 	for file, text := range map[string]string{

@@ -113,7 +113,7 @@ func pounced(m machine, named string) {
 		m.await("/run/pounced", "done")
 		list := m.run("cat /run/pounced")
 		opened := strings.Contains(list, "opened "+nodes[0]+"\n")
-		m.t.Logf("of %d nodes the user has opened %d, and the lease has %s%s", n, strings.Count(list, "opened"), r.Stdout, r.Stderr)
+		m.t.Logf("of %d nodes the user opened %d; output of the lease: %s%s", n, strings.Count(list, "opened"), r.Stdout, r.Stderr)
 		has := strings.Contains(r.Stdout, nodes[0]+" ")
 		noted := strings.Contains(r.Stderr, named) && strings.Contains(r.Stderr, "] of pouncer.service has 0000:")
 		switch {
@@ -161,7 +161,8 @@ func sliceStopped(m machine) {
 		m.run("systemctl " + daemon + " dcm; systemctl stop dcm.slice; systemctl start alpha beta@1 gamma amd-metrics-exporter")
 		m.confinedTo(2, 3)
 	}
-	// No unit is started in it: until then the partitions of a named reservation have no holder.
+	// After a stop of dcm.slice no unit starts in it. The slices of the holders do not exist then, and no
+	// process may open their partitions.
 	alpha := m.mine("alpha")
 	m.run(`rm -f /run/opened; systemd-run --quiet --unit=stubborn --slice=dcm.slice --property=TimeoutStopSec=1s sh -c 'trap "" TERM; while :; do sleep 1; done'
 		systemd-run --quiet --collect --unit=prober sh -c 'while :; do case $( (exec 3<>'"$1"') 2>&1) in *"No such device"*) echo opened >/run/opened ;; esac; done'

@@ -118,7 +118,7 @@ func imageRebooted(m machine) {
 	if after := m.show("gpuagent.service", "After")["After"]; strings.Contains(after, "dcm-apply") {
 		m.t.Errorf("order of gpuagent: want no dcm-apply, got %s", after)
 	}
-	m.t.Logf("with the clients up: %v", m.modes())
+	m.t.Logf("modes after the clients have started: %v", m.modes())
 	before := m.units(clients()...)
 	m.run("podman start dcm")
 	m.until("systemctl is-active --quiet dcm")

@@ -70,7 +70,7 @@ func (m machine) used() {
 	}
 	m.untouched(before)
 	slices.Sort(took)
-	m.t.Logf("dcm use: %d ms in the middle of %v", took[len(took)/2], took)
+	m.t.Logf("dcm use: median %d ms of %v", took[len(took)/2], took)
 }
 
 // dividedBeforeKubelet expects that the GPUs were partitioned before the kubelet was started.
@@ -82,7 +82,7 @@ func (m machine) dividedBeforeKubelet() {
 	apply, unit := m.show("dcm-apply.service", "ActiveEnterTimestampMonotonic"), m.show("kubelet.service", "ExecMainStartTimestampMonotonic")
 	done, _ := strconv.Atoi(apply["ActiveEnterTimestampMonotonic"])
 	begun, _ := strconv.Atoi(unit["ExecMainStartTimestampMonotonic"])
-	m.t.Logf("dcm-apply.service was done at %d µs, and the kubelet was started at %d µs of this boot; it saw %s", done, begun, m.run("cat /run/kubelet.saw"))
+	m.t.Logf("dcm-apply.service ended at %d µs and the kubelet started at %d µs of this boot; state of the GPUs then: %s", done, begun, m.run("cat /run/kubelet.saw"))
 	if done == 0 || begun < done {
 		m.t.Error("start of the kubelet: want it after the change")
 	}
@@ -150,7 +150,7 @@ func (m machine) asked(conn net.Conn) {
 		m.reboot()
 		m.opened("active")
 	default:
-		m.t.Fatalf("asked for %q", what)
+		m.t.Fatalf("unknown request %q", what)
 	}
 	fmt.Fprintln(conn, m.agentSocket())
 }
@@ -175,7 +175,7 @@ func agentsOfNVIDIA(t *testing.T, recipe e2e.Recipe, p product) {
 	devices := m.show("dcm-agent.service", "DeviceAllow", "DropInPaths")
 	t.Log(devices)
 	if !strings.Contains(devices["DropInPaths"], "/dcm-agent.service.d/50-dcm.conf") || !strings.Contains(m.run("systemctl cat dcm-agent"), "DeviceAllow=char-195 rw") {
-		t.Errorf("dcm-agent.service has %s", devices)
+		t.Errorf("devices of dcm-agent.service: %s", devices)
 	}
 }
 

@@ -313,7 +313,7 @@ func limitsKept(m machine) {
 	controllers := strings.Fields(m.run("cat /sys/fs/cgroup/cgroup.controllers"))
 	real := slices.Contains(controllers, "memory") && slices.Contains(controllers, "pids")
 	if !real {
-		m.t.Logf("that the kernel holds a lease to its limits is NOT seen: cgroup2 has the controllers %q here, "+
+		m.t.Logf("NOT tested: the kernel's enforcement of a lease's limits, since cgroup2 has only the controllers %q here, "+
 			"and memory and pids are not among them while the host has them in hierarchies of version 1 (its /proc/cgroups)", controllers)
 		for file, text := range map[string]string{"memory.max": "536870912", "pids.max": "200", "io.max": "8:0 rbps=1024"} {
 			m.put("/run/limits/"+file, text+"\n")

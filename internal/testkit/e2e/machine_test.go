@@ -72,13 +72,13 @@ func (m machine) run(script string, args ...string) string {
 	return strings.TrimSpace(r.Stdout)
 }
 
-// await waits until a file holds all of the texts.
+// await waits until a file contains all of the texts.
 func (m machine) await(file string, texts ...string) {
 	m.t.Helper()
 	ctx, cancel := testdeadline.Context(m.t.Context(), waitTimeout)
 	defer cancel()
 	if r, err := m.Run(ctx, append([]string{"e2e-agent", "await", file}, texts...)...); err != nil || r.Code != 0 {
-		m.t.Fatalf("%s never held %q: %v %s", file, texts, err, r.Stderr)
+		m.t.Fatalf("%s does not contain %q: %v %s", file, texts, err, r.Stderr)
 	}
 }
 
@@ -90,7 +90,7 @@ func (m machine) until(script string, args ...string) string {
 	r, err := m.Run(ctx, append([]string{"e2e-agent", "await-command", script}, args...)...)
 	if err != nil || r.Code != 0 {
 		last := m.try(script, args...)
-		m.t.Fatalf("%s %q never succeeds (%v): exit status %d\n%s%s%s", script, args, err, last.Code, last.Stdout, last.Stderr, r.Stderr)
+		m.t.Fatalf("%s %q does not succeed (%v): exit status %d\n%s%s%s", script, args, err, last.Code, last.Stdout, last.Stderr, r.Stderr)
 	}
 	return strings.TrimSpace(r.Stdout)
 }

@@ -69,7 +69,7 @@ func migCounted(m machine) {
 		c := m.counting(s.do)
 		for unit := range c {
 			loads, looks, calls := c.sums(unit, first)
-			m.t.Logf("%s: %s loads the library %d times for %d looks, with %d calls for each GPU", s.what, unit, loads, looks, calls)
+			m.t.Logf("%s: %s: %d loads of the library for %d inspections, with %d calls for each GPU", s.what, unit, loads, looks, calls)
 			if loads != looks || looks > s.looks[unit] {
 				m.t.Errorf("%s: %s loads it %d times for %d looks, want one for each, at most %d", s.what, unit, loads, looks, s.looks[unit])
 			}
@@ -84,16 +84,16 @@ func migCounted(m machine) {
 	})
 	_, looks, calls := c.sums(oneshot, first)
 	all, own, ownCalls := c.sums(oneshot, third)
-	m.t.Logf("one of eight: %d loads; %d looks with %d calls for each GPU; %d loads with %d calls for the one alone", all, looks, calls, all-looks, ownCalls-calls)
+	m.t.Logf("change of one of eight GPUs: %d loads; %d inspections with %d calls for each GPU; %d loads with %d calls for the changed GPU", all, looks, calls, all-looks, ownCalls-calls)
 	run := m.lastRun()
 	if run.Result != runstate.Applied || len(run.Steps) != 2 || all != looks+len(run.Steps) || own != looks+2*len(run.Steps) {
-		m.t.Errorf("the run ended %s; %d loads for %d looks and %d steps, %d handles of the one", run.Result, all, looks, len(run.Steps), own)
+		m.t.Errorf("result %s; %d loads for %d inspections and %d steps, %d handles of the changed GPU", run.Result, all, looks, len(run.Steps), own)
 	}
 	for gpu, functions := range c[oneshot] {
 		for f := range functions {
 			changes := strings.Contains(f, "Create") || strings.Contains(f, "Destroy") || strings.Contains(f, "Set")
 			if changes && gpu != third {
-				m.t.Errorf("%s is called for %s", f, gpu)
+				m.t.Errorf("%s was called for %s", f, gpu)
 			}
 		}
 	}

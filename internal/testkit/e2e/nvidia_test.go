@@ -146,7 +146,7 @@ func (m machine) imports() {
 			others++
 		}
 	}
-	m.t.Logf("of what mig-parted brings along %d profiles are planned, %d do not fit", fits, others)
+	m.t.Logf("built-in profiles of mig-parted: %d are planned, %d do not fit", fits, others)
 	if fits < 6 {
 		m.t.Errorf("profiles that fit: want at least 6, got %d", fits)
 	}
@@ -208,7 +208,7 @@ func (m machine) through(kind string) {
 		m.put(settings, text)
 		m.run("systemctl restart dcm")
 		if run := m.lastRun(); run.Result != runstate.Applied {
-			m.t.Errorf("%q ended %s: %+v", turn, run.Result, run.Error)
+			m.t.Errorf("%q: result %s: %+v", turn, run.Result, run.Error)
 		}
 		for i, g := range m.nvidias() {
 			if want := ways[turn[i%len(turn)]]; of(g).String() != want.String() {

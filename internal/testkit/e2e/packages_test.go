@@ -67,7 +67,7 @@ func formerPackages(t *testing.T) string {
 	text := strings.Replace(string(recipe), template, "dst: /usr/share/dcm/unused.toml\n", 1)
 	text = ghost.ReplaceAllString(text, "    dst: /etc/dcm/dcm.toml\n    type: config|noreplace\n")
 	if text == string(recipe) || !strings.Contains(text, "noreplace") {
-		t.Fatal("packaging/nfpm.yaml has another form than this test knows")
+		t.Fatal("packaging/nfpm.yaml: no entry that this test can change")
 	}
 	file := filepath.Join(t.TempDir(), "nfpm.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

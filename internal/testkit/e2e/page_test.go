@@ -101,7 +101,7 @@ func (b browser) does(what func(context.Context) error) {
 		b.picture("failure")
 		var page string
 		b.s.Read(b.t.Context(), "return document.body.innerText", &page)
-		b.t.Logf("the page says:\n%s", page)
+		b.t.Logf("text of the page:\n%s", page)
 	}
 	b.t.Fatal(err)
 }
@@ -212,7 +212,7 @@ func (b browser) administrator() {
 	b.picture("2-node")
 	// An open page makes no calls while nothing changes.
 	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {
-		b.t.Errorf("at rest the bus has %s", asked.Stdout)
+		b.t.Errorf("calls on the bus without a change: %s", asked.Stdout)
 	}
 }
 
@@ -309,7 +309,7 @@ func (b browser) inTheDark() {
 	b.page()
 	b.await(`document.documentElement.classList.contains("dcm-dark")`)
 	if dark := b.read(ground); dark == light {
-		b.t.Errorf("dark as light: %s", dark)
+		b.t.Errorf("the style is the same in dark and light mode: %s", dark)
 	}
 	b.click("#look")
 	b.await(`document.querySelector(".dcm-cell.held")`)

@@ -100,7 +100,7 @@ func (m machine) usage() usage {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		n, err := strconv.Atoi(value)
 		if err != nil {
-			m.t.Fatalf("%s is %q", name, value)
+			m.t.Fatalf("%s: no number (found %q)", name, value)
 		}
 		out[name] = n
 	}

@@ -77,7 +77,7 @@ func (m machine) peak(unit string) int {
 		m.t.Fatal(err)
 	}
 	if kib > 48<<10 {
-		m.t.Errorf("%s has had %d KiB of memory", unit, kib)
+		m.t.Errorf("peak memory of %s: %d KiB", unit, kib)
 	}
 	return kib >> 10
 }
@@ -109,7 +109,7 @@ func edits(m machine) {
 	if got := m.up(); got != "500" {
 		m.t.Errorf("%s units are up, want 500", got)
 	}
-	m.t.Logf("the daemon's memory at most %d MiB", m.peak("dcm"))
+	m.t.Logf("peak memory of the daemon: %d MiB", m.peak("dcm"))
 }
 
 func hugeFile(m machine) {

@@ -72,7 +72,7 @@ func (m machine) throughAllModes() {
 		}
 	}
 	if len(by) != 3 || by["modes, by amdsmi 27.1.0"] < 9 {
-		m.t.Errorf("modes were read back by %v", by)
+		m.t.Errorf("modes were read by %v", by)
 	}
 	m.t.Log(r.Runs)
 }

@@ -130,7 +130,7 @@ func slurmWalk(m machine) {
 		case strings.HasPrefix(command, "srun --constraint=cpx_nps4") && !strings.Contains(text, "cpx-nps4"),
 			strings.HasPrefix(command, "srun --constraint=spx_nps1") && !strings.Contains(text, "spx-nps1"),
 			strings.HasPrefix(command, "scontrol show node") && !strings.HasSuffix(text, "ActiveFeatures=spx_nps1"):
-			m.t.Errorf("%s says %s", command, text)
+			m.t.Errorf("output of %s: %s", command, text)
 		}
 	}
 	m.has(spx)
@@ -196,7 +196,7 @@ func slurmFailure(m machine) {
 	state, reason := m.node("State"), m.node("Reason")
 	m.t.Logf("%s: %s", state, reason)
 	if !strings.Contains(state, "DRAIN") || !strings.HasPrefix(reason, "dcm: ") || !hasAll(reason, "cpx_nps4", "input/output error") {
-		m.t.Errorf("the node is %s: %s", state, reason)
+		m.t.Errorf("state of the node: %s, reason %s", state, reason)
 	}
 	m.applied("spx-nps1")
 	m.has(spx)

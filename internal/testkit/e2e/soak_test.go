@@ -31,7 +31,7 @@ func random(t *testing.T, p product) {
 	for end := time.Now().Add(length); time.Now().Before(end) && !t.Failed(); {
 		s.trial()
 	}
-	t.Logf("nothing is lost: %s", tally(s.count))
+	t.Logf("no client and no GPU was lost: %s", tally(s.count))
 }
 
 // nodeSoak is the machine of the random trials.

@@ -77,7 +77,7 @@ func (n *node) down(ctx context.Context) (time.Duration, error) {
 		at, err := strconv.ParseInt(value, 10, 64)
 		switch {
 		case key == "ActiveState" && value != "active":
-			return 0, fmt.Errorf("a client is %s:\n%s", value, text)
+			return 0, fmt.Errorf("state of a client: %s\n%s", value, text)
 		case err != nil: // another property
 		case key == "ActiveExitTimestampMonotonic" && (from == 0 || at < from):
 			from = at

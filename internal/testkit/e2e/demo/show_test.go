@@ -14,6 +14,6 @@ func TestDemo_StopRaisesNoAlarm(t *testing.T) {
 	s.check("all is well", false, "context canceled")
 	s.show("picture")
 	if b.String() != "" || s.wrong != 0 {
-		t.Errorf("%d wrong, and shown: %s", s.wrong, &b)
+		t.Errorf("%d checks failed, output: %s", s.wrong, &b)
 	}
 }

@@ -146,7 +146,7 @@ func until(ctx context.Context, c <-chan struct{}) error {
 	case <-c:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("a client is not decided or does not end: %w", ctx.Err())
+		return fmt.Errorf("a client neither got an answer nor ended: %w", ctx.Err())
 	}
 }
 

@@ -169,7 +169,7 @@ func procs() (map[string][]int, error) {
 	return out, err
 }
 
-// The numbers in the error about a request that is too large.
+// Patterns that find the number of free partitions in the error of a request that is too large.
 var (
 	atMost = regexp.MustCompile(`(?:the node has|at most) (\d+)`)
 	isFree = regexp.MustCompile(`(\d+) of \d+ `)

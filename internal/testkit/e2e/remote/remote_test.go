@@ -66,7 +66,7 @@ func TestRun_Deadline(t *testing.T) {
 	// The shell's child must go too: the fifo has a reader as long as it lives.
 	_, err := remote.Run(ctx, socket, remote.Command{Argv: []string{"sh", "-c", `mkfifo "$1"; cat "$1"; :`, "sh", marker}})
 	if err == nil {
-		t.Fatal("the command ended by itself")
+		t.Fatal("the command ended without an interrupt")
 	}
 	// It has no reader, so that it cannot be opened for writing.
 	for long := testdeadline.After(10 * time.Second); ; {
@@ -77,7 +77,7 @@ func TestRun_Deadline(t *testing.T) {
 		unix.Close(fd)
 		select {
 		case <-long:
-			t.Fatal("the command's child lives on")
+			t.Fatal("the child process of the command still runs")
 		default:
 		}
 	}

@@ -69,7 +69,7 @@ func TestSerial_CancelKillsTheCommand(t *testing.T) {
 		cancel()
 	}()
 	if _, err := line.Run(ctx, remote.Command{Argv: []string{"cat", fifo}}); err == nil {
-		t.Error("the command ended by itself")
+		t.Error("the command ended without an interrupt")
 	}
 	if r, err := line.Run(t.Context(), remote.Command{Argv: []string{"echo", "still here"}}); err != nil || r.Stdout != "still here\n" {
 		t.Errorf("next command: %+v, %v", r, err)

@@ -17,9 +17,9 @@ func systemdReexecuted(m machine) {
 }
 
 // changeUntil selects the profile $1 and returns at the event $2 that $3 describes: a text in
-// dcm.toml, a pattern of a journal entry in JSON, or a device. What it leaves running ends
-// with the machine. The journal is searched by grep: journalctl of systemd 252 skips the first
-// match after a cursor.
+// dcm.toml, a pattern of a journal entry in JSON, or a device. It does not end the programs that it
+// started, which end with the machine. It searches the journal with grep, since journalctl of systemd
+// 252 skips the first match after a cursor.
 const changeUntil = `cursor=$(journalctl --quiet --lines=1 --output=cat --show-cursor | sed -n 's/^-- cursor: //p')
 watch() {
 	case $1 in

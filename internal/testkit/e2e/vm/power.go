@@ -44,7 +44,7 @@ func (m *Machine) PowerOn(ctx context.Context) error {
 			err = m.booted(ctx)
 		}
 		if err == nil {
-			// A reboot from now on resets the machine. During the boot it ends QEMU.
+			// From now on a reboot resets the machine. During the boot, a reboot ended QEMU.
 			_, err = m.running.monitor.execute("set-action", map[string]string{"reboot": "reset"})
 			return err
 		}

@@ -61,7 +61,7 @@ type sum struct {
 func threads(pid int) (sum, error) {
 	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "task/*/schedstat"))
 	if err != nil || len(files) == 0 {
-		return sum{}, fmt.Errorf("process %d is not there: %v", pid, err)
+		return sum{}, fmt.Errorf("process %d does not exist: %v", pid, err)
 	}
 	var s sum
 	for _, file := range files {
