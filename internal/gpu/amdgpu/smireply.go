@@ -30,7 +30,7 @@ type smiReply struct {
 	Set     *smiSet      `json:"set"`
 	Error   *smiFailure  `json:"error"`
 
-	Refused []serve.Refusal `json:"refused"`
+	Refused []serve.Refusal `json:"refused,omitempty"`
 }
 
 type smiNumbering struct {
