@@ -30,9 +30,9 @@ memory = "NPS1"
 `
 }
 
-// worker holds a partition of its GPU open. Its start is recorded.
+// worker holds a partition of its GPU open, which attaches it to this GPU in KFD. Its start is recorded.
 const worker = `[Service]
-ExecStart=sh -c 'exec 3</dev/dcm/worker-%i/render0; echo $$$$ >>/run/worker-%i; exec sleep infinity'
+ExecStart=sh -c 'exec 3</dev/dcm/worker-%i/render0 4</dev/kfd; echo $$$$ >>/run/worker-%i; exec sleep infinity'
 `
 
 // singleGPUs tests changes of single GPUs.
@@ -53,6 +53,7 @@ func singleGPUs(t *testing.T, p product) {
 				run  func(machine)
 			}{
 				{"affected units restart", affectedRestart},
+				{"older driver checks all GPUs", olderBusyCheck},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
 			}
