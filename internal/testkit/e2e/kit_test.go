@@ -2,11 +2,13 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -20,17 +22,30 @@ const withoutPackage = `unshare --mount --propagation private sh -c '
 for dir in /run/systemd /run/dbus /usr/libexec/dcm; do mount -t tmpfs tmpfs $dir; done
 exec /root/kit/run.sh /root/result'`
 
+// kitArchive builds the kit once for all nodes.
+var kitArchive = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "dcm-kit-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	build := exec.Command("../../../packaging/kit.sh", runtime.GOARCH)
+	build.Env = append(os.Environ(), "VERSION=1.2.3", "DIST="+dir)
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("cannot build the kit: %w\n%s", err, out)
+	}
+	return os.ReadFile(filepath.Join(dir, "dcm-hardware-kit-1.2.3-"+runtime.GOARCH+".tar.gz"))
+})
+
 // migKit runs the hardware kit on GPUs with MIG instances, and replays the record as the
 // node of the next boot.
 func migKit(m machine) {
 	m.t.Helper()
-	dir := m.t.TempDir()
-	build := exec.Command("../../../packaging/kit.sh", runtime.GOARCH)
-	build.Env = append(os.Environ(), "VERSION=1.2.3", "DIST="+dir)
-	if out, err := build.CombinedOutput(); err != nil {
-		m.t.Fatalf("%v\n%s", err, out)
+	kit, err := kitArchive()
+	if err != nil {
+		m.t.Fatal(err)
 	}
-	m.put("/root/kit.tar.gz", string(only(m.t, filepath.Join(dir, "*.tar.gz"))))
+	m.put("/root/kit.tar.gz", string(kit))
 	m.run("mkdir -p /root/kit /root/result && tar -C /root/kit --strip-components=1 -xzf /root/kit.tar.gz")
 	m.chosen("mixed", of80())
 	m.run("dcm verify")
