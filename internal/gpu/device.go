@@ -60,6 +60,9 @@ type Part struct {
 	Index int // position in the GPU, from 0
 	Minor int // minor number of the render node
 	CUs   int // compute units; 0 if unknown
+	// UUID is the identifier in the vendor's runtime, HIP or CUDA; "" if unknown. AMD's drivers
+	// before ROCm 7.0 give all partitions of a GPU the same.
+	UUID string
 
 	// Set by [Node.ReadDetails]:
 	Card  string // DRM name, "card9"; changes between boots

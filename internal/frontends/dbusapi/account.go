@@ -170,6 +170,7 @@ func ofPart(p status.Part) []property {
 		{"RenderMinor", uint32(p.RenderMinor), ""},
 		{"Card", p.Card, ""},
 		{"DriverID", p.DriverID, ""},
+		{"UUID", p.UUID, ""},
 		{"NUMANode", int32(p.NUMA), ""},
 		{"MemoryDomain", uint32(p.Domain), ""},
 		{"MemoryBytes", p.Memory, ""},

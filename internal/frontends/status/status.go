@@ -82,6 +82,7 @@ type GPU struct {
 	Offers     Offers       `json:"offers"`
 	Slots      *Placements  `json:"slots,omitempty"` // of a GPU with MIG
 	ReadOnly   bool         `json:"read_only"`
+	Guest      bool         `json:"guest"` // a virtual function: the modes are the guest's, and the host withholds its own
 	Partitions int          `json:"partitions"`
 	Nodes      List[string] `json:"render_nodes"`
 
@@ -131,6 +132,7 @@ type Part struct {
 	RenderMinor  int     `json:"render_minor"`
 	Card         string  `json:"card"`
 	DriverID     string  `json:"driver_id"` // identifier in the driver's interfaces; it changes with the mode
+	UUID         string  `json:"uuid"`      // identifier in HIP or CUDA; "" if unknown
 	NUMA         int     `json:"numa"`
 	Domain       int     `json:"memory_domain"` // index of the nearest memory domain of the GPU
 	Memory       uint64  `json:"memory_bytes"`  // 0 if unknown

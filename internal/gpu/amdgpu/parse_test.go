@@ -65,3 +65,12 @@ func FuzzProperties(f *testing.F) {
 		}
 	})
 }
+
+// HIP and rocminfo show the id in hexadecimal.
+func TestUUID(t *testing.T) {
+	for unique, want := range map[string]string{"6840431229442412481": "GPU-5eee17f605674fc1", "77": "GPU-000000000000004d", "0": "", "": "", "00ab": ""} {
+		if got := (kfdNode{unique: unique}).uuid(); got != want {
+			t.Errorf("%s: %q, want %q", unique, got, want)
+		}
+	}
+}

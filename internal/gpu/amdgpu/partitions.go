@@ -14,11 +14,21 @@ import (
 )
 
 func (k kfdNode) toPart(index int) gpu.Part {
-	p := gpu.Part{Index: index, Minor: int(k.minor), DriverID: k.id, Banks: int(k.banks)}
+	p := gpu.Part{Index: index, Minor: int(k.minor), UUID: k.uuid(), DriverID: k.id, Banks: int(k.banks)}
 	if k.perCU > 0 {
 		p.CUs = int(k.simds / k.perCU)
 	}
 	return p
+}
+
+// uuid returns the UUID that HIP and rocminfo show for the node: "GPU-" and unique_id in
+// hexadecimal (ROCr, HSA_AMD_AGENT_INFO_UUID). Without an id they show none.
+func (k kfdNode) uuid() string {
+	id, err := strconv.ParseUint(k.unique, 10, 64)
+	if err != nil || id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("GPU-%016x", id)
 }
 
 // detailReader reads the details of partitions from DRM and KFD.

@@ -19,7 +19,7 @@ func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	own := fmt.Sprintf("/dev/nvidia%d", *g.Minor)
 	every := []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 	if g.MIG == nil || !g.MIG.Current {
-		return []gpu.Part{{ID: g.UUID, Node: own, CompanionNodes: every}}
+		return []gpu.Part{{ID: g.UUID, UUID: g.UUID, Node: own, CompanionNodes: every}}
 	}
 	var out []gpu.Part
 	for _, i := range byPlacement(g.Instances) {
@@ -30,7 +30,7 @@ func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 				continue // the driver has no node for it
 			}
 			out = append(out, gpu.Part{
-				Index: len(out), ID: uuid(g, i.ID, c.ID), Profile: c.Profile, Start: i.Place.Start, Bytes: memoryOf(g, i),
+				Index: len(out), ID: uuid(g, i.ID, c.ID), UUID: uuid(g, i.ID, c.ID), Profile: c.Profile, Start: i.Place.Start, Bytes: memoryOf(g, i),
 				Node: capNode(private), CompanionNodes: append([]string{capNode(shared), own}, every...),
 			})
 		}

@@ -42,7 +42,7 @@ func (k kfdGPU) properties(all []kfdGPU) string {
 		{"capability", 746350208},
 		{"debug_prop", 1511},
 		{"sdma_fw_version", 22},
-		{"unique_id", k.uniqueID()},
+		{"unique_id", k.uniqueID() + uint64(k.partition)},
 		{"num_xcc", uint64(xcc)},
 		{"max_engine_clk_ccompute", 3700},
 	}.String()

@@ -87,6 +87,9 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 			Name: d.Name, Serial: d.Serial, UUID: d.UUID, UniqueID: d.UniqueID, NUMA: d.NUMA,
 			Driver: d.Driver, DriverVersion: d.DriverVersion, Card: d.Card, Source: d.Source,
 		}
+		if m, known := partition.LookupModel(d.Vendor, d.Device); known {
+			g.Guest = m.Virtual
+		}
 		if d.Hive != 0 {
 			g.Hive = fmt.Sprintf("%016x", d.Hive)
 		}
@@ -125,7 +128,7 @@ func parts(devices []gpu.Device) []status.Part {
 			}
 			one := status.Part{
 				Name: string(d.Address) + "-" + strconv.Itoa(p.Index), GPU: string(d.Address), Index: p.Index, Mode: d.Shape().String(),
-				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, NUMA: d.NUMA,
+				RenderNode: p.RenderNode(), RenderMinor: p.Minor, DriverID: p.ID, UUID: p.UUID, NUMA: d.NUMA,
 				Domain: d.Memory.Domain(p.Index, d.Partitions()), Memory: p.Bytes, ComputeUnits: p.CUs,
 			}
 			if p.Profile != "" {

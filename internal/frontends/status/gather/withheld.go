@@ -94,7 +94,7 @@ func completeParts(d *gpu.Device, g status.GPU, parts []status.Part) error {
 	d.SkipReason, d.Parts, d.RenderNodes = "", nil, nil
 	for _, p := range parts {
 		if p.GPU == string(d.Address) {
-			d.Parts = append(d.Parts, gpu.Part{Index: p.Index, Minor: p.RenderMinor, CUs: p.ComputeUnits, Card: p.Card, ID: p.DriverID, Bytes: p.Memory})
+			d.Parts = append(d.Parts, gpu.Part{Index: p.Index, Minor: p.RenderMinor, CUs: p.ComputeUnits, Card: p.Card, ID: p.DriverID, UUID: p.UUID, Bytes: p.Memory})
 			d.RenderNodes = append(d.RenderNodes, p.RenderNode)
 		}
 	}
