@@ -2,6 +2,7 @@ package partition
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ type vendorData struct {
 
 	Combinations map[string][]string
 	Boards       map[string]map[string]int
+	Devices      []struct{ Device, Board, Product string }
 	Models       []struct {
 		Name, Device, Virtual string
 		XCC                   int
@@ -85,6 +87,23 @@ func TestModels_DeviceIDs(t *testing.T) {
 				t.Errorf("%s: %d XCC, want %d", m.Name, m.XCC, want.XCC)
 			}
 		}
+	}
+}
+
+// Every device id of the table of boards is in the list of ids, with a product of that kind.
+func TestBoards_DeviceIDs(t *testing.T) {
+	want := make(map[string]string)
+	for _, d := range readVendorData(t, "pci-ids").Devices {
+		want[d.Device] = d.Board
+	}
+	got := make(map[string]string)
+	for _, b := range boards() {
+		for _, id := range append([]uint16{b.device}, b.aliases...) {
+			got[fmt.Sprintf("0x%04x", id)] = b.name
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-pci.ids +table):\n%s", diff)
 	}
 }
 
