@@ -32,8 +32,9 @@ type Plan struct {
 	Reload   bool              `json:"reload"`  // the driver would be reloaded: no GPU of the node can be used meanwhile
 	Holders  []runstate.Holder `json:"holders"` // processes that block the change, without those of clients
 	Refused  *runstate.Error   `json:"refused,omitempty"`
-	Warnings []string          `json:"warnings"` // they do not prevent the change
-	Pending  string            `json:"pending"`  // a memory mode that takes effect when the driver is loaded next
+	Warnings []string          `json:"warnings"`   // they do not prevent the change
+	Pending  string            `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
+	Parts    []plannedPart     `json:"partitions"` // those of the GPUs that change
 
 	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
 }
@@ -78,7 +79,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 		return err
 	}
 	name := nodemodel.NamesByIndex(gpus)
-	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Warnings: []string{}, name: name}
+	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Warnings: []string{}, Parts: []plannedPart{}, name: name}
 	after, steps, err := nodemodel.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
@@ -99,13 +100,14 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	if err != nil {
 		return err
 	}
-	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Warnings: []string{}}
+	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Warnings: []string{}, Parts: []plannedPart{}}
 	a := client.Account(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
 		if short := host.Shortage(h, partition.Forecast(d.GPUs, d.Steps)); short != nil {
 			p.Warnings = append(p.Warnings, runstate.WithHint(short.Text, short.Hint))
 		}
+		p.Parts = plannedParts(d, a)
 		p.Judge(ctx, h, con, a, cfg, d)
 	}
 	return p.report(con, asJSON)
@@ -182,6 +184,7 @@ func (p Plan) print(con *console.Console) {
 		}
 		fmt.Fprintf(con.Out, "  %d. %s\n", i+1, text)
 	}
+	printParts(con, p.Parts)
 	if p.Pending != "" {
 		fmt.Fprintf(con.Out, "%s is pending; it takes effect when the driver is loaded next.\n", p.Pending)
 	}

@@ -1,0 +1,74 @@
+package query
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// plannedPart is a partition of a GPU that a plan changes.
+type plannedPart struct {
+	Name  string            `json:"name"` // "0000:05:00.0-3"
+	GPU   partition.Address `json:"gpu"`
+	Mode  string            `json:"mode"`  // MIG profile; "" for a partition of an AMD GPU
+	Stays bool              `json:"stays"` // with its UUID and device nodes
+	Users []string          `json:"users"` // units that have it reserved or open; processes of no unit by their command
+}
+
+// plannedParts returns the partitions of the GPUs that the steps change, with their users as in
+// the account.
+func plannedParts(d apply.Difference, a status.Account) []plannedPart {
+	out := []plannedPart{}
+	for _, c := range gpu.Changes(d.Steps, d.Devices) {
+		for i, p := range slices.Concat(c.ChangedParts, c.KeptParts) {
+			name := runstate.PartName(c.GPU, p.Index)
+			out = append(out, plannedPart{name, c.GPU, p.Profile, i >= len(c.ChangedParts), usersOf(name, p.RenderNode(), a)})
+		}
+	}
+	return out
+}
+
+// usersOf returns the units that have a partition reserved or its own node open.
+func usersOf(name, node string, a status.Account) []string {
+	users := []string{}
+	add := func(user string) {
+		if user != "" && !slices.Contains(users, user) {
+			users = append(users, user)
+		}
+	}
+	for _, r := range a.Reserved {
+		if slices.Contains(r.Partitions, name) {
+			add(r.Unit)
+		}
+	}
+	for _, h := range a.Holders {
+		if !slices.Contains(h.Devices, node) && !slices.Contains(h.Leased, node) {
+			continue
+		}
+		if add(h.Unit); h.Unit == "" {
+			add(h.Command)
+		}
+	}
+	return users
+}
+
+// printParts prints the partitions with users. The others matter to no unit.
+func printParts(con *console.Console, parts []plannedPart) {
+	for i, verb := range []string{"change or disappear", "stay"} {
+		used := slices.DeleteFunc(slices.Clone(parts), func(p plannedPart) bool { return p.Stays != (i == 1) || len(p.Users) == 0 })
+		if len(used) == 0 {
+			continue
+		}
+		fmt.Fprintf(con.Out, "Partitions in use that %s:\n", verb)
+		for _, p := range used {
+			fmt.Fprintf(con.Out, "  %s: %s\n", strings.TrimSpace(p.Name+" "+p.Mode), strings.Join(p.Users, ", "))
+		}
+	}
+}
