@@ -58,6 +58,7 @@ func nvidia(t *testing.T, p product) {
 				{"rollback after one GPU fails", migFails},
 				{"external change repaired", migDrift},
 				{"holder delays the change", migHeld},
+				{"instances stay in a change", migStays},
 				{"no change with nvidia-mig-manager enabled", migRival},
 				{"oneshot and daemon killed", migKilled},
 				{"driver unloaded and loaded", migDriver},
