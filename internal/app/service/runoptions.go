@@ -44,6 +44,7 @@ func beyond(o apply.Options) time.Duration {
 func options(cfg *config.Config) apply.Options {
 	return apply.Options{
 		Rollback:      cfg.OnFailure == config.Rollback,
+		EachGPU:       cfg.UnitOfChange == config.GPU,
 		ReloadDriver:  cfg.ReloadDriver,
 		DeviceTimeout: cfg.DeviceTimeout,
 		StepTimeout:   stepTimeout,

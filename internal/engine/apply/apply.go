@@ -21,6 +21,7 @@ import (
 // Options are the settings of a run.
 type Options struct {
 	Rollback      bool                              // undo all changes after a failure; otherwise keep those that succeeded
+	EachGPU       bool                              // with Rollback: each GPU succeeds or is undone by itself, if no step concerns others
 	ReloadDriver  bool                              // the driver may be reloaded for a memory mode
 	DeviceTimeout time.Duration                     // for the driver to bring up its GPUs, in the whole run
 	StepTimeout   time.Duration                     // for one request or one round of switches
@@ -102,6 +103,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	r.difference = d
 	before := partition.CurrentLayout(d.GPUs)
 	r.rec.begins(d.Steps)
+	if r.opt.Rollback && r.opt.EachGPU && singleGPUs(d.Steps) {
+		return r.eachGPU(ctx, d.Want, before, devices)
+	}
 	err = r.converge(ctx, d.Want, devices)
 	switch {
 	case err == nil:

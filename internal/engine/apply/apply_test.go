@@ -97,6 +97,7 @@ const (
 )
 
 func TestRun(t *testing.T) {
+	eachGPU := func(o *Options) { o.EachGPU = true }
 	cpx, cpx4 := profile(partition.CPX, partition.NPS1), profile(partition.CPX, partition.NPS4)
 	for _, test := range []struct {
 		name    string
@@ -115,6 +116,10 @@ func TestRun(t *testing.T) {
 		{"an unsupported mode changes nothing", profile(partition.TPX, partition.NPS1), nil, nil, runstate.Refused, "8 SPX/NPS1", "do not support TPX/NPS1", false},
 		{"a memory change without leave to reload touches nothing", cpx4, nil, func(o *Options) { o.ReloadDriver = false }, runstate.Refused, "8 SPX/NPS1", "reload-driver is false", false},
 		{"a failure after the reload goes back through another reload", profile(partition.QPX, partition.NPS4), []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Times: 1}}, nil, runstate.RolledBack, "8 SPX/NPS1", string(third), false},
+		{"each GPU by itself, one fails", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Times: 1}}, eachGPU, runstate.Partial, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third), false},
+		{"each GPU by itself, one fails after the switch", cpx, []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EIO), After: true, Times: 1}}, eachGPU, runstate.Partial, "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1", string(third), false},
+		{"each GPU by itself, all fail", cpx, []sim.Fault{{Op: sim.OpCompute, Errno: sim.Errno(syscall.EINVAL), Times: 8}}, eachGPU, runstate.RolledBack, "8 SPX/NPS1", string(third), false},
+		{"each GPU by itself, a reload", profile(partition.QPX, partition.NPS4), []sim.Fault{{Op: sim.OpCompute, GPU: third, Errno: sim.Errno(syscall.EINVAL), Times: 1}}, eachGPU, runstate.RolledBack, "8 SPX/NPS1", string(third), false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t, "mi300x-8")

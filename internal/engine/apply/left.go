@@ -26,7 +26,7 @@ func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 	if err == nil {
 		return runstate.Failed, errors.New(still)
 	}
-	if result == runstate.RolledBack {
+	if result == runstate.RolledBack || result == runstate.Partial {
 		result = runstate.Failed
 	}
 	return result, fmt.Errorf("%w; %s", err, still)

@@ -36,6 +36,7 @@ const (
 	NoProfile   Result = "no-profile"  // no profile is selected, so the GPUs were not changed
 	Refused     Result = "refused"     // nothing was changed: a process holds a GPU, or the profile does not fit
 	RolledBack  Result = "rolled-back" // failed; all changes were undone
+	Partial     Result = "partial"     // failed on some GPUs, which were undone; the others match the profile
 	Failed      Result = "failed"      // failed; some GPUs may be changed, see each one
 	Interrupted Result = "interrupted" // stopped by a request after the current step
 )

@@ -41,7 +41,9 @@ func (j *evaluator) profile() {
 // addMismatch evaluates GPUs that do not match the profile, by the phase of the daemon.
 func (j *evaluator) addMismatch() {
 	s, ok := offStates()[j.a.Daemon.Phase]
-	if !ok || s == Changing { // Changing is determined from the units, too
+	if j.partial() {
+		s = Partial
+	} else if !ok || s == Changing { // Changing is determined from the units, too
 		s = NotOn
 	}
 	j.raise(s)
@@ -67,8 +69,18 @@ func (j *evaluator) addDaemonError() {
 	over := !choosing && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
-		j.addProblem(e.State, e.Text, e.Hint)
+		state := e.State
+		if j.partial() {
+			state = Partial
+		}
+		j.addProblem(state, e.Text, e.Hint)
 	}
+}
+
+// partial reports whether the last run failed on some GPUs, and the others match the profile.
+func (j *evaluator) partial() bool {
+	off := j.a.Daemon.Phase == runstate.Waiting || j.a.Daemon.Phase == runstate.Stuck
+	return off && !j.a.Health.InSync && j.a.LastRun != nil && j.a.LastRun.Result == runstate.Partial
 }
 
 // gpus evaluates the number of GPUs, and pending modes.

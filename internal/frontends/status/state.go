@@ -20,6 +20,7 @@ const (
 	Unseen    State = "unknown"              // this process cannot read the GPUs
 	Rebooting State = "rebooting"            // the host reboots for the profile
 	Drifted   State = "drifted"              // another program changed the GPUs, and dcm does not repair that
+	Partial   State = "partial"              // a change failed on some GPUs; the others match the profile
 	Waiting   State = "waiting"              // the last run failed; dcm retries
 	Held      State = "unseen-holder"        // an unseen process holds the GPUs
 	NotOn     State = "not-applied"          // the GPUs do not match the effective profile
@@ -41,7 +42,7 @@ const (
 
 // States returns all states, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code returns the exit status of a monitoring plugin.

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
 )
 
 // eachGPU declares a worker for each of eight GPUs, and an observer of all.
@@ -13,21 +16,7 @@ func eachGPU(profile string) string {
 	for i := range 8 {
 		text += fmt.Sprintf("[[client]]\nunit = \"worker@%d\"\ngpus = [%[1]d]\n", i)
 	}
-	return text + `[profiles.same]
-compute = "SPX"
-memory = "NPS1"
-[profiles.third]
-memory = "NPS1"
-[[profiles.third.group]]
-compute = "CPX"
-gpus = [3]
-[[profiles.third.group]]
-compute = "SPX"
-count = "rest"
-[profiles.all]
-compute = "CPX"
-memory = "NPS1"
-`
+	return text + "[profiles.same]\ncompute = \"SPX\"\nmemory = \"NPS1\"\n" + split("third", 3)
 }
 
 // worker holds a partition of its GPU open, which attaches it to this GPU in KFD. Its start is recorded.
@@ -53,6 +42,8 @@ func singleGPUs(t *testing.T, p product) {
 				run  func(machine)
 			}{
 				{"affected units restart", affectedRestart},
+				{"one GPU of two fails", oneOfTwoFails},
+				{"daemon killed during a change", killedDuringChange},
 				{"older driver checks all GPUs", olderBusyCheck},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
@@ -89,5 +80,47 @@ func affectedRestart(m machine) {
 	if s := m.state(); s.Change == nil || len(s.Change.GPUs) != 1 || len(s.Change.Kept) != 7 {
 		m.t.Errorf("change in the state: %+v; %s", s.Change, out)
 	}
+	m.exits(0, "dcm status")
+}
+
+// oneOfTwoFails: with unit-of-change = "gpu" a GPU that fails is undone alone, and only its worker is
+// restarted by the next attempt.
+func oneOfTwoFails(m machine) {
+	m.run("dcm use same")
+	m.put(settings, eachGPU("same")+"[apply]\nunit-of-change = \"gpu\"\n"+split("pair", 4, 5))
+	m.run("systemctl reload dcm")
+	kept, affected := m.units(workers(4, 5)...), m.units(workers(0, 1, 2, 3, 6, 7)...)
+	m.run("dcm-sim fault --gpu 0000:a6:00.0 --op compute --errno EINVAL --times 3")
+	m.exits(1, "dcm use pair")
+	m.untouched(kept)
+	m.bounced(affected)
+	m.healthIs(status.Partial)
+	if r := m.lastRun(); r.Result != runstate.Partial || m.run("ls /dev/dcm/worker-4 | wc -l; ls /dev/dcm/worker-5 | wc -l") != "8\n1" {
+		m.t.Errorf("run: want partial with GPU 4 alone in CPX, got %s, %+v", r.Result, r.GPUs)
+	}
+	kept, affected = m.units(workers(5)...), m.units("worker@5.service")
+	m.run("dcm apply")
+	m.untouched(kept)
+	m.bounced(affected)
+	m.exits(0, "dcm status")
+}
+
+// split returns a profile with CPX on the named GPUs and SPX on the others.
+func split(name string, gpus ...int) string {
+	return fmt.Sprintf("[profiles.%[1]s]\nmemory = \"NPS1\"\n[[profiles.%[1]s.group]]\ncompute = \"CPX\"\ngpus = %[2]s\n[[profiles.%[1]s.group]]\ncompute = \"SPX\"\ncount = \"rest\"\n",
+		name, strings.ReplaceAll(fmt.Sprint(gpus), " ", ", "))
+}
+
+// killedDuringChange: PID 1 has the jobs of a change, and the daemon is killed. The change is completed,
+// or made by the next daemon; no unit is lost, and the units of other GPUs continue.
+func killedDuringChange(m machine) {
+	m.put("/etc/systemd/system/worker@3.service.d/50-slow.conf", "[Service]\nExecStop=sleep 1\n")
+	m.run("systemctl daemon-reload; dcm use same")
+	kept, affected := m.units(workers(3)...), m.units("worker@3.service", "watcher.service")
+	m.run("dcm use third & " + waitFor("systemctl list-jobs --no-legend dcm-change.service | grep -q .") + "; systemctl kill --signal=KILL dcm; wait")
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "third"`)
+	m.rested("worker@3.service", "watcher.service")
+	m.untouched(kept)
+	m.bounced(affected)
 	m.exits(0, "dcm status")
 }
