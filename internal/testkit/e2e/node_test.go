@@ -19,6 +19,7 @@ func TestNode(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) { partitions(t, p) })
 	t.Run("unconfined", func(t *testing.T) { withoutPrograms(t, p) })
 	t.Run("single GPUs", func(t *testing.T) { singleGPUs(t, p) })
+	t.Run("single MIG GPU", func(t *testing.T) { singleMIG(t, p) })
 	t.Run("containers", func(t *testing.T) { containers(t, p) })
 	t.Run("leases", func(t *testing.T) { leases(t, p) })
 	t.Run("surface", func(t *testing.T) { recordSurface(t, p) })

@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/nvml/standin"
 )
 
 // eachGPU declares a worker for each of eight GPUs, and an observer of all.
@@ -50,6 +51,63 @@ func singleGPUs(t *testing.T, p product) {
 			}
 		})
 	}
+}
+
+// singleMIG tests changes of MIG instances of one GPU. The nodes have no driver, so no process holds
+// them open.
+func singleMIG(t *testing.T, p product) {
+	t.Parallel()
+	lib, err := standin.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := nvidiaNode(t, recipe, p, "h100-8", lib, driverlessNVIDIA())
+			instancesKept(m.in(t))
+		})
+	}
+}
+
+// someStay are services with an instance each of GPU 3, and of every other GPU a worker.
+func someStay(profile string) string {
+	text := "profile = \"" + profile + "\"\n"
+	for i := range 8 {
+		if i != 3 {
+			text += fmt.Sprintf("[[client]]\nunit = \"worker@%d\"\ngpus = [%[1]d]\n", i)
+		}
+	}
+	for unit, mode := range map[string]string{"kept@a": "3g.40gb", "kept@b": "2g.20gb"} {
+		text += fmt.Sprintf("[[reservation]]\nunit = %q\npartitions = 1\nmode = %q\ngpus = [3]\n", unit, mode)
+	}
+	text += "[[reservation]]\nunit = \"moved\"\npartitions = 1\ngpus = [3]\n"
+	for name, rest := range map[string]string{"before": `"1g.10gb" = 2`, "after": `"1g.20gb" = 1`} {
+		text += fmt.Sprintf("[[profiles.%[1]s.group]]\nmig = { \"3g.40gb\" = 1, \"2g.20gb\" = 1, %s }\ngpus = [3]\n[[profiles.%[1]s.group]]\nmig = { \"3g.40gb\" = 2 }\ncount = \"rest\"\n", name, rest)
+	}
+	return text
+}
+
+// instancesKept: two instances of GPU 3 stay, with their nodes and users. Only the service of a destroyed
+// instance is restarted.
+func instancesKept(m machine) {
+	for _, name := range []string{"worker@", "kept@", "moved"} {
+		m.put("/etc/systemd/system/"+name+".service", holder)
+	}
+	all := append(workers(3), "kept@a.service", "kept@b.service")
+	m.run("systemctl disable --now amd-metrics-exporter gpuagent; systemctl daemon-reload")
+	m.put(settings, someStay("before"))
+	m.run("systemctl restart dcm && systemctl start moved.service " + strings.Join(all, " "))
+	kept, affected, nodes := m.units(all...), m.units("moved.service"), m.deal()
+	m.run("dcm use after")
+	m.untouched(kept)
+	m.bounced(affected)
+	for _, name := range []string{"kept-a", "kept-b"} {
+		if now := m.deal(); len(now.of(name)) != 1 || !slices.Equal(now.of(name), nodes.of(name)) {
+			m.t.Errorf("%s has %q, want %q as before", name, now.of(name), nodes.of(name))
+		}
+	}
+	m.exits(0, "dcm status")
 }
 
 // workers returns the names of the eight services, without those of the named GPUs.
