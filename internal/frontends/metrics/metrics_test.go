@@ -81,6 +81,7 @@ func TestRender(t *testing.T) {
 		`dcm_runs_total{result="no-profile"} 0`,
 		`dcm_runs_total{result="refused"} 0`,
 		`dcm_runs_total{result="rolled-back"} 0`,
+		`dcm_runs_total{result="partial"} 0`,
 		`dcm_runs_total{result="failed"} 0`,
 		`dcm_runs_total{result="interrupted"} 0`,
 		`dcm_runs_total{result="killed"} 1`,

@@ -148,7 +148,7 @@ func oneOfTwoFails(m machine) {
 	m.put(settings, eachGPU("same")+"[apply]\nunit-of-change = \"gpu\"\n"+split("pair", 4, 5))
 	m.run("systemctl reload dcm")
 	kept, affected := m.units(workers(4, 5)...), m.units(workers(0, 1, 2, 3, 6, 7)...)
-	m.run("dcm-sim fault --gpu 0000:a6:00.0 --op compute --errno EINVAL --times 3")
+	m.run("dcm-sim fault --gpu 0000:a6:00.0 --op compute --errno EINVAL")
 	m.exits(1, "dcm use pair")
 	m.untouched(kept)
 	m.bounced(affected)
