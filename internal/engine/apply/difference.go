@@ -73,7 +73,7 @@ func (d Difference) Blockers(ctx context.Context, node UseReader) ([]runstate.Ho
 func Holders(all []gpu.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Attached: h.Attached, Lessee: h.LeaseOwner, Leased: h.Leased})
+		out = append(out, runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit, Devices: h.Devices, Attached: append([]partition.Address{}, h.Attached...), Lessee: h.LeaseOwner, Leased: append([]string{}, h.Leased...)})
 	}
 	return out
 }

@@ -13,14 +13,14 @@ type Holder struct {
 	Command string   `json:"command"`
 	Unit    string   `json:"unit,omitempty"` // the system unit; "" if there is none
 	Devices []string `json:"devices"`        // "/dev/kfd", "/dev/dri/renderD128"
-	// Attached are the GPUs that the process uses through /dev/kfd; absent if they are unknown,
+	// Attached are the GPUs that the process uses through /dev/kfd; empty if they are unknown,
 	// or if the driver does not distinguish them.
-	Attached []partition.Address `json:"attached,omitempty"`
+	Attached []partition.Address `json:"attached"`
 	// Lessee is the owner of the lease that the process belongs to; "" if it belongs to none.
 	// The process may have no partition of the lease open yet.
 	Lessee string `json:"lessee,omitempty"`
-	// Leased are the nodes of the lease; absent if they are unknown.
-	Leased []string `json:"leased,omitempty"`
+	// Leased are the nodes of the lease; empty if they are unknown.
+	Leased []string `json:"leased"`
 }
 
 func (h Holder) String() string {

@@ -10,7 +10,7 @@ import (
 func Holders(a status.Account) []runstate.Holder {
 	var out []runstate.Holder
 	for _, u := range a.Holders {
-		h := runstate.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices, Lessee: u.Lessee, Leased: u.Leased}
+		h := runstate.Holder{PID: u.PID, Command: u.Command, Unit: u.Unit, Devices: u.Devices, Attached: []partition.Address{}, Lessee: u.Lessee, Leased: append([]string{}, u.Leased...)}
 		for _, a := range u.Attached {
 			h.Attached = append(h.Attached, partition.Address(a))
 		}
