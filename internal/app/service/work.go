@@ -16,7 +16,7 @@ type Work struct {
 	Do   func(context.Context, *host.Host, *slog.Logger) error
 }
 
-// Works are those that units do, by the name of the command that does the same.
+// Works are those that units do, by the argument of dcm-service.
 func Works() map[string]Work {
 	return map[string]Work{
 		"daemon":  {unitname.Daemon, Daemon},

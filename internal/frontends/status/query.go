@@ -26,8 +26,10 @@ func (a Account) unit(name string) (Unit, bool) {
 // running reports whether a run is in progress. The saved state of a killed daemon may still
 // say so.
 func (a Account) running() bool {
-	if u, ok := a.unit(unitname.Apply); ok && u.Active == "activating" {
-		return true
+	for _, run := range []string{unitname.Apply, unitname.Change} {
+		if u, ok := a.unit(run); ok && u.Active == "activating" {
+			return true
+		}
 	}
 	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
 }

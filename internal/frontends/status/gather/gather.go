@@ -203,13 +203,16 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 	}
 	defer conn.Close()
 	var out status.UnitStates
-	own, err := conn.Units.List(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Reserve}, systemd.Inactive)
+	own, err := conn.Units.List(ctx, []string{unitname.Daemon, unitname.Apply, unitname.Change, unitname.Reserve}, systemd.Inactive)
 	if err != nil {
 		return out, err
 	}
 	for _, u := range own {
-		if u.Name == unitname.Reserve && u.Active != "failed" {
+		switch {
+		case u.Name == unitname.Reserve && u.Active != "failed":
 			continue // it runs for a change of reservations only
+		case u.Name == unitname.Change && u.Active != "failed" && u.Active != "activating":
+			continue // it runs for a change of single GPUs only
 		}
 		enabled, err := conn.Units.Enabled(ctx, u.Name)
 		if err != nil {
