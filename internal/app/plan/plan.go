@@ -116,9 +116,14 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 		if i < 0 {
 			return false
 		}
+		wanted := cfg.Reservations[i]
 		return slices.ContainsFunc(last.Reservations, func(r runstate.Reservation) bool {
-			return r.Name == cfg.Reservations[i].Name && r.Asks == cfg.Reservations[i].Asks() && len(r.Partitions) > 0 &&
-				!slices.ContainsFunc(r.Partitions, func(p string) bool { return changed[p] })
+			if r.Name != wanted.Name || r.Asks != wanted.Asks() || len(r.Partitions) == 0 {
+				return false
+			}
+			return !slices.ContainsFunc(last.Parts, func(p runstate.Part) bool {
+				return slices.Contains(r.Partitions, p.Name) && (changed[p.Name] || wanted.Whole && slices.Contains(out.GPUs, p.GPU))
+			})
 		})
 	}
 	return out

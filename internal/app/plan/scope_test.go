@@ -1,0 +1,99 @@
+package plan
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+const amd0, amd1, mig partition.Address = "0000:05:00.0", "0000:26:00.0", "0000:46:00.0"
+
+var part = runstate.PartName
+
+// written returns a host with two GPUs in SPX and one with two MIG instances, and what was chosen on them.
+func written(t *testing.T, list []config.Reservation) (*host.Host, []gpu.Device) {
+	t.Helper()
+	h := &host.Host{Root: t.TempDir()}
+	m := &partition.MIG{Instances: []partition.Instance{{Profile: "4g.40gb"}, {Profile: "3g.40gb", Start: 4}}}
+	devices := []gpu.Device{
+		{GPU: partition.GPU{Address: amd0, Compute: partition.SPX}, Parts: []gpu.Part{{}}},
+		{GPU: partition.GPU{Address: amd1, Compute: partition.SPX}, Parts: []gpu.Part{{}}},
+		{GPU: partition.GPU{Address: mig, Vendor: partition.NVIDIA, MIG: m}, Parts: []gpu.Part{{}, {Index: 1, Start: 4}}},
+	}
+	p := runstate.Partitions{Version: runstate.Version}
+	for _, d := range devices {
+		for _, part := range d.Parts {
+			p.Parts = append(p.Parts, runstate.Part{Name: runstate.PartName(d.Address, part.Index), GPU: d.Address})
+		}
+	}
+	for name, parts := range map[string]string{"a": part(amd0, 0), "b": part(amd1, 0), "both": part(amd0, 0) + " " + part(amd1, 0), "i0": part(mig, 0), "i1": part(mig, 1), "w": part(mig, 1), "unmet": ""} {
+		i := slices.IndexFunc(list, func(r config.Reservation) bool { return r.Name == name })
+		p.Reservations = append(p.Reservations, runstate.Reservation{Name: name, Unit: list[i].Unit, Partitions: strings.Fields(parts), Asks: list[i].Asks()})
+	}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := runstate.PartitionsIn(h.Runtime()).Write(p); err != nil {
+		t.Fatal(err)
+	}
+	return h, devices
+}
+
+func TestScope(t *testing.T) {
+	var list []config.Reservation
+	for _, name := range strings.Fields("a b both i0 i1 w unmet") {
+		list = append(list, config.Reservation{Name: name, Unit: name + ".service", Partitions: 1, Whole: name == "w"})
+	}
+	h, devices := written(t, list)
+	all := strings.Fields("a b both i0 i1 w unmet free")
+	for _, tt := range []struct {
+		name     string
+		steps    partition.Steps
+		affected string // "" for the whole node
+		change   func(*config.Config)
+	}{
+		{"one AMD GPU", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a both unmet free", nil},
+		{"a new instance", partition.Steps{{Kind: partition.CreateInstances, GPU: mig, MIG: &partition.MIG{}}}, "w unmet free", nil},
+		{"MIG turned off", partition.Steps{{Kind: partition.SetMIGMode, GPU: mig}}, "i0 i1 w unmet free", nil},
+		{"a reservation that has changed", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a b both unmet free",
+			func(c *config.Config) { c.Reservations[1].Partitions = 2 }},
+		{"a memory mode", partition.Steps{{Kind: partition.RequestMemory, GPU: amd0, Hive: []partition.Address{amd0}}, {Kind: partition.ReloadDriver}}, "", nil},
+		{"clients that require the profile", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "", func(c *config.Config) { c.Require = true }},
+		{"no new key", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "", func(c *config.Config) { c.UnitOfChange = config.Node }},
+		{"nothing to do", nil, "", nil},
+	} {
+		cfg := &config.Config{UnitOfChange: config.GPU, Reservations: slices.Clone(list)}
+		if tt.change != nil {
+			tt.change(cfg)
+		}
+		scope := Scope(h, cfg, apply.Difference{Devices: devices, GPUs: gpu.Partitionable(devices), Steps: tt.steps})
+		var got []string
+		for _, unit := range all {
+			if scope != nil && !scope.Unaffected(unit+".service") {
+				got = append(got, unit)
+			}
+		}
+		if diff := cmp.Diff(strings.Fields(tt.affected), got, cmp.Transformer("text", func(s []string) string { return fmt.Sprint(s) })); diff != "" {
+			t.Errorf("%s: affected units (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// Without a list of the partitions, the users of a GPU are unknown.
+func TestScope_NoList(t *testing.T) {
+	d := apply.Difference{Steps: partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}}
+	if s := Scope(&host.Host{Root: t.TempDir()}, &config.Config{UnitOfChange: config.GPU}, d); s != nil {
+		t.Errorf("scope %+v, want the whole node", s)
+	}
+}
