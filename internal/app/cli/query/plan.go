@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,10 @@ type Plan struct {
 	Warnings []string          `json:"warnings"`   // they do not prevent the change
 	Pending  string            `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
 	Parts    []plannedPart     `json:"partitions"` // those of the GPUs that change
+
+	// BusyCheck is whether a process on another GPU blocks a switch of a compute mode; "" if
+	// that is unknown, or if the plan has none.
+	BusyCheck gpu.BusyCheck `json:"busy_check"`
 
 	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
 }
@@ -108,6 +113,9 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 			p.Warnings = append(p.Warnings, runstate.WithHint(short.Text, short.Hint))
 		}
 		p.Parts = plannedParts(d, a)
+		if switchesCompute(d.Steps) {
+			p.BusyCheck = host.OpenNode(h, cfg).BusyCheck(partition.AMD)
+		}
 		p.Judge(ctx, h, con, a, cfg, d)
 	}
 	return p.report(con, asJSON)
@@ -171,6 +179,12 @@ func pending(a status.Account) string {
 	return ""
 }
 
+// switchesCompute reports whether a plan switches compute modes without a driver reload, which needs the
+// driver for itself.
+func switchesCompute(steps partition.Steps) bool {
+	return !steps.Reloads() && slices.ContainsFunc(steps, func(s partition.Step) bool { return s.Kind == partition.SwitchCompute })
+}
+
 func (p Plan) print(con *console.Console) {
 	if len(p.Steps) == 0 {
 		fmt.Fprintf(con.Out, "Nothing to do: the GPUs match profile %s.\n", p.Profile)
@@ -200,6 +214,9 @@ func (p Plan) print(con *console.Console) {
 	if p.Refused != nil {
 		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+console.Indent(p.Refused.Message()))
 		return
+	}
+	if switchesCompute(p.Steps) {
+		fmt.Fprintf(con.Out, "The driver's check before a switch: %s.\n", p.BusyCheck)
 	}
 	if len(p.Clients) == 0 {
 		fmt.Fprintln(con.Out, "No unit would be restarted.")
