@@ -91,7 +91,7 @@ func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 // rest is what affects a run and not the daemon: after an edit of it the daemon tries again what
 // has failed.
 func rest(cfg *config.Config) string {
-	text := fmt.Sprintf("on-failure %s, reload-driver %t, at-load %t, backend %s %q", cfg.OnFailure, cfg.ReloadDriver, cfg.AtLoad, cfg.Backend, cfg.Library)
+	text := fmt.Sprintf("on-failure %s of a %s, reload-driver %t, at-load %t, backend %s %q", cfg.OnFailure, cfg.UnitOfChange, cfg.ReloadDriver, cfg.AtLoad, cfg.Backend, cfg.Library)
 	for _, r := range cfg.Reservations {
 		text += "; " + r.Name + " " + r.Asks()
 	}

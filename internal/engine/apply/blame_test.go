@@ -70,7 +70,7 @@ func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
 }
 
 // No process has the file open, and it is open.
-func TestWhose_NoVisibleHolderIsSaidToBeOne(t *testing.T) {
+func TestWhose_NoVisibleHolder(t *testing.T) {
 	for name, p := range map[string]partition.Profile{
 		"a reload":         profile(partition.CPX, partition.NPS4),
 		"a compute switch": profile(partition.CPX, partition.NPS1),
