@@ -39,7 +39,7 @@ func chooseRestart(ctx context.Context, pid1 PID1, names []string, scope *Scope,
 		}
 		if len(own) > 0 && own[0].Active != "failed" {
 			stopped, err := restartedUnits(ctx, pid1, unitname.Change, part)
-			change := &runstate.Change{GPUs: scope.GPUs, Kept: continuing(clients, stopped)}
+			change := &runstate.Change{GPUs: scope.GPUs, Stopped: pendingStarts(nil).plus(stopped), Kept: continuing(clients, stopped)}
 			return restart{unitname.Change, change, part, stopped}, err
 		}
 	}

@@ -75,7 +75,7 @@ func TestScope_Published(t *testing.T) {
 	h := workers(t)
 	h.start()
 	s := h.until("a run", phase(runstate.Applying))
-	want := &runstate.Change{GPUs: []partition.Address{gpu3}, Kept: strings.Fields("w0.service w1.service w2.service w4.service w5.service w6.service w7.service")}
+	want := &runstate.Change{GPUs: []partition.Address{gpu3}, Stopped: map[string]string{"w3.service": "03", "dcgm.service": "0c"}, Kept: strings.Fields("w0.service w1.service w2.service w4.service w5.service w6.service w7.service")}
 	if diff := cmp.Diff(want, s.Change); diff != "" {
 		t.Errorf("change (-want +got):\n%s", diff)
 	}

@@ -172,8 +172,9 @@ type State struct {
 
 // Change is a change of single GPUs that the daemon requests from dcm-change.service.
 type Change struct {
-	GPUs []partition.Address `json:"gpus"`           // the only ones that may change
-	Kept []string            `json:"kept,omitempty"` // active clients that continue with their partitions
+	GPUs    []partition.Address `json:"gpus"`              // the only ones that may change
+	Stopped map[string]string   `json:"stopped,omitempty"` // the units that have to be stopped, with their invocations
+	Kept    []string            `json:"kept,omitempty"`    // active clients that continue with their partitions
 }
 
 // Concerns reports whether a GPU may change.

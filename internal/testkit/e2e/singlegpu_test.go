@@ -1,14 +1,18 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/gpu/partition"
 )
 
 // eachGPU declares a worker for each of eight GPUs, and an observer of all.
@@ -45,6 +49,7 @@ func singleGPUs(t *testing.T, p product) {
 				{"affected units restart", affectedRestart},
 				{"one GPU of two fails", oneOfTwoFails},
 				{"daemon killed during a change", killedDuringChange},
+				{"change requested in part", requestedInPart},
 				{"older driver checks all GPUs", olderBusyCheck},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
@@ -68,6 +73,32 @@ func singleMIG(t *testing.T, p product) {
 			instancesKept(m.in(t))
 		})
 	}
+}
+
+// requestedInPart: the daemon has requested the run, and was killed before it requested the restart of a
+// unit. The run changes nothing, and the next daemon requests the whole change.
+func requestedInPart(m machine) {
+	m.run("dcm use same; systemctl stop dcm")
+	s := m.state()
+	s.Phase, s.Change = runstate.Applying, &runstate.Change{GPUs: []partition.Address{"0000:65:00.0"}, Stopped: map[string]string{"worker@3.service": m.show("worker@3.service", "InvocationID")["InvocationID"]}}
+	text, err := json.Marshal(s)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put("/run/dcm/state.json", string(text))
+	m.put(settings, eachGPU("third"))
+	before, modes := m.units(workers()...), m.modes()
+	m.run("systemctl restart dcm-gate; systemctl is-failed dcm-change")
+	m.untouched(before)
+	if diff := cmp.Diff(modes, m.modes()); diff != "" {
+		m.t.Errorf("modes (-before +after):\n%s", diff)
+	}
+	affected := m.units("worker@3.service")
+	delete(before, "worker@3.service")
+	m.run("systemctl start dcm")
+	m.untouched(before)
+	m.bounced(affected)
+	m.exits(0, "dcm status")
 }
 
 // someStay are services with an instance each of GPU 3, and of every other GPU a worker.
