@@ -88,7 +88,7 @@ func requestedInPart(m machine) {
 	m.put("/run/dcm/state.json", string(text))
 	m.put(settings, eachGPU("third"))
 	before, modes := m.units(workers()...), m.modes()
-	m.run("systemctl restart dcm-gate; systemctl is-failed dcm-change")
+	m.run("systemctl restart dcm-gate; " + waitFor("systemctl is-failed --quiet dcm-change"))
 	m.untouched(before)
 	if diff := cmp.Diff(modes, m.modes()); diff != "" {
 		m.t.Errorf("modes (-before +after):\n%s", diff)
