@@ -48,6 +48,7 @@ func migDrift(m machine) {
 
 func migHeld(m machine) {
 	m.chosen("mixed", of80())
+	m.run("rm -f /run/held")
 	m.run("systemd-run --unit=training sh -c 'exec 3</dev/nvidia2; echo held >/run/held; exec sleep infinity'")
 	m.await("/run/held", "held")
 	want := m.mig()

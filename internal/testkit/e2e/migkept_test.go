@@ -21,6 +21,7 @@ func migStays(m machine) {
 	before := m.partsOf(gpu)
 	list := decode[runstate.Partitions](m, "partitions.json").Parts
 	nodes := list[slices.IndexFunc(list, func(p runstate.Part) bool { return p.Render == before["3g.40gb"].RenderNode })]
+	m.run("rm -f /run/held")
 	m.run(`systemd-run --unit=training sh -c 'exec 3<$0 4<$1 5<$2; echo held >/run/held; exec sleep infinity' $1 $2 $3`, nodes.Render, nodes.Companions[0], nodes.Companions[1])
 	m.await("/run/held", "held")
 	const open = `readlink /proc/$(systemctl show -P MainPID training)/fd/[345]`
