@@ -57,30 +57,46 @@ func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string,
 	return out, err
 }
 
-// settle meets the reservations for which there is nothing to choose: those of units that continue,
-// and Whole ones. It takes their partitions from the others, and returns the others.
+// settle meets the reservations for which there is nothing to choose: those of units that continue, and
+// then Whole ones. It takes their partitions from the others, and returns the others.
 func settle(parts []runstate.Part, list []Reservation, now map[string][]string, taken map[string]bool) (out map[string]Grant, open []Reservation, err error) {
 	out = make(map[string]Grant)
-	own := make(map[string]bool)
+	shared := make(map[string]bool) // by Whole reservations
+	var whole []Reservation
 	for _, r := range list {
-		if nodes := now[r.Name]; r.Kept && len(nodes) > 0 && len(namesOf(parts, nodes)) == len(nodes) {
+		nodes := now[r.Name]
+		switch {
+		case r.Kept && len(nodes) > 0 && len(namesOf(parts, nodes)) == len(nodes):
 			out[r.Name] = grantOf(partsWith(parts, nodes), "its unit continues with them")
-		} else if r.Whole {
-			g := grantOf(slices.DeleteFunc(slices.Clone(parts), func(p runstate.Part) bool { return taken[p.Name] || !slices.Contains(r.Among, p.GPU) }), "all partitions of its GPUs")
-			if len(g.Partitions) == 0 {
-				g.Reason = "its GPUs have no free partition"
-				err = errors.Join(err, fmt.Errorf("reservation %s: %s", r.Name, g.Reason))
+			own := taken
+			if r.Whole {
+				own = shared
 			}
-			out[r.Name] = g
-		} else {
+			add(own, out[r.Name])
+		case r.Whole:
+			whole = append(whole, r)
+		default:
 			open = append(open, r)
 		}
-		for _, name := range out[r.Name].Partitions {
-			own[name] = true
-		}
 	}
-	maps.Copy(taken, own)
+	for _, r := range whole {
+		g := grantOf(slices.DeleteFunc(slices.Clone(parts), func(p runstate.Part) bool { return taken[p.Name] || !slices.Contains(r.Among, p.GPU) }), "all partitions of its GPUs")
+		if len(g.Partitions) == 0 {
+			g.Reason = "its GPUs have no free partition"
+			err = errors.Join(err, fmt.Errorf("reservation %s: %s", r.Name, g.Reason))
+		}
+		out[r.Name] = g
+		add(shared, g)
+	}
+	maps.Copy(taken, shared)
 	return out, open, err
+}
+
+// add adds the partitions of a grant to a set.
+func add(set map[string]bool, g Grant) {
+	for _, name := range g.Partitions {
+		set[name] = true
+	}
 }
 
 func grantOf(parts []runstate.Part, reason string) Grant {

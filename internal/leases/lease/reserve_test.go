@@ -102,6 +102,19 @@ func TestReserve_Kept(t *testing.T) {
 	}
 }
 
+// A Whole reservation does not get a partition of a unit that continues, in whatever order they are.
+func TestReserve_WholeAndKept(t *testing.T) {
+	kept := Reservation{Name: "kept", Want: placement.Want{Partitions: 1}, Kept: true}
+	whole := Reservation{Name: "whole", Want: placement.Want{Among: []partition.Address{parts()[0].GPU}}, Whole: true}
+	now := map[string][]string{"kept": {parts()[0].Render}}
+	for _, list := range [][]Reservation{{kept, whole}, {whole, kept}} {
+		got, err := Reserve(parts(), list, now, nil)
+		if err != nil || len(got["whole"].Nodes) != 3 || slices.Contains(got["whole"].Nodes, parts()[0].Render) {
+			t.Errorf("%s first: %v, %+v", list[0].Name, err, got)
+		}
+	}
+}
+
 func message(err error) string {
 	if err == nil {
 		return ""
