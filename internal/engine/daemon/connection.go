@@ -59,9 +59,9 @@ func (c *connection) awaitRun(ctx context.Context, busy func() (bool, error)) er
 // awaitStartedRun waits for a run that has begun but not yet taken its lock, or has just released
 // it. It returns true if there was one: what was planned before is out of date.
 func (c *connection) awaitStartedRun(ctx context.Context, u UnitReader) (waited bool, err error) {
-	now, err := u.List(ctx, runUnits(), systemd.All)
+	now, err := u.List(ctx, unitname.Runs(), systemd.All)
 	if err != nil {
-		return false, fmt.Errorf("cannot read the state of %s: %w", strings.Join(runUnits(), " and "), err)
+		return false, fmt.Errorf("cannot read the state of %s: %w", strings.Join(unitname.Runs(), " and "), err)
 	}
 	still := []string{"active", "inactive", "failed"}
 	if !slices.ContainsFunc(now, func(run systemd.Unit) bool { return run.Job || !slices.Contains(still, run.Active) }) {
@@ -70,13 +70,10 @@ func (c *connection) awaitStartedRun(ctx context.Context, u UnitReader) (waited 
 	return true, c.settle(ctx, u)
 }
 
-// runUnits returns the units that change GPUs. One of them runs at a time.
-func runUnits() []string { return []string{unitname.Apply, unitname.Change} }
-
 func (c *connection) settle(ctx context.Context, u UnitReader) error {
 	ctx, cancel := c.limit(ctx, c.limits.Run)
 	defer cancel()
-	if _, err := u.Settle(ctx, runUnits()); err != nil {
+	if _, err := u.Settle(ctx, unitname.Runs()); err != nil {
 		return fmt.Errorf("waiting for the end of the current run failed: %w", err)
 	}
 	return nil

@@ -116,7 +116,7 @@ func (p *pass) clearFailed(ctx context.Context, r result) {
 	if !reported && !p.failures.lastPass && !p.failures.fresh && p.failures.attempts == 0 && p.conn.pid1 == nil {
 		return
 	}
-	own := []string{unitname.Apply, unitname.Change}
+	own := unitname.Runs()
 	if p.Unmet == nil || !p.Unmet() {
 		own = append(own, unitname.Reserve)
 	}

@@ -340,7 +340,7 @@ func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error)
 
 func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
 	h.set(func() {
-		if slices.Equal(names, runUnits()) {
+		if slices.Equal(names, unitname.Runs()) {
 			h.note("await")
 			h.busy = false
 			for _, run := range names {

@@ -26,7 +26,7 @@ func (a Account) unit(name string) (Unit, bool) {
 // running reports whether a run is in progress. The saved state of a killed daemon may still
 // say so.
 func (a Account) running() bool {
-	for _, run := range []string{unitname.Apply, unitname.Change} {
+	for _, run := range unitname.Runs() {
 		if u, ok := a.unit(run); ok && u.Active == "activating" {
 			return true
 		}

@@ -18,14 +18,12 @@ type Change struct {
 // restarted, and names them; the run follows all the same. The unit and the error that
 // RestartAround returns are those of the oneshot, as of [Jobs.Restart].
 func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed error)) (Unit, error) {
-	sub, err := j.t.subscribe(ctx, unitRules(c.Run))
+	sub, err := j.followRun(ctx, c.Run)
 	if err != nil {
 		queued(nil)
 		return Unit{Name: c.Run}, err
 	}
 	defer j.t.signals.remove(sub)
-	sub.follow(c.Run)
-	sub.onlySettled()
 	before, missed, err := j.queueJobs(ctx, c)
 	queued(missed)
 	if err != nil {

@@ -73,7 +73,7 @@ func (d Dependencies) stoppedBy(ctx context.Context, level []listed, seen map[st
 func (d Dependencies) up(ctx context.Context, names []string) ([]listed, error) {
 	list, err := d.t.list(ctx, names)
 	return slices.DeleteFunc(list, func(l listed) bool {
-		restarted := slices.Contains([]string{unitname.Apply, unitname.Change, unitname.Reserve}, l.primary)
+		restarted := l.primary == unitname.Reserve || slices.Contains(unitname.Runs(), l.primary)
 		return !restarted && slices.Contains([]string{"inactive", "failed", "deactivating"}, l.unit.Active)
 	}), err
 }

@@ -46,13 +46,11 @@ func (e *JobError) Error() string {
 // The state of the unit decides, and the signal of the job's end is only a hint: a
 // daemon-reexec breaks the call and loses the signal, and the job continues.
 func (j Jobs) Restart(ctx context.Context, name string) (Unit, error) {
-	sub, err := j.t.subscribe(ctx, unitRules(name))
+	sub, err := j.followRun(ctx, name)
 	if err != nil {
 		return Unit{Name: name}, err
 	}
 	defer j.t.signals.remove(sub)
-	sub.follow(name)
-	sub.onlySettled()
 	before, err := j.readRun(ctx, name)
 	if err != nil {
 		return before, err
@@ -71,6 +69,17 @@ func (j Jobs) Restart(ctx context.Context, name string) (Unit, error) {
 	}
 	err = Units(j).read(ctx, &now, All)
 	return now, err
+}
+
+// followRun subscribes to the changes of a oneshot that settle it.
+func (j Jobs) followRun(ctx context.Context, name string) (*subscription, error) {
+	sub, err := j.t.subscribe(ctx, unitRules(name))
+	if err != nil {
+		return nil, err
+	}
+	sub.follow(name)
+	sub.onlySettled()
+	return sub, nil
 }
 
 // awaitRun waits for the end of the requested run. It does not call PID 1 before a signal of

@@ -43,6 +43,9 @@ func HolderSlice(reservation string) string {
 // All returns the units of the packages.
 func All() []string { return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Agent, AgentSocket} }
 
+// Runs returns the units that change GPUs. One of them runs at a time.
+func Runs() []string { return []string{Apply, Change} }
+
 // Own reports whether a unit is one of dcm's.
 func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
 
