@@ -43,7 +43,7 @@ const (
 	aside     = "0000:52:00.0" // the third
 	was       = "3 [3g.40gb@0 1g.10gb@4]"
 	off       = "3 [off]"
-	beside    = "2g.20gb 1g.10gb 1g.10gb" // keeps 1g.10gb@4
+	oneKept   = "2g.20gb 1g.10gb 1g.10gb" // keeps 1g.10gb@4
 )
 
 func migMatrix() []migTrial {
@@ -60,10 +60,10 @@ func migMatrix() []migTrial {
 		{"clear", "turned off, and reverted a second later", []string{"late-lie " + aside}, false, "off", runstate.RolledBack, false, was, `still to do is "turn MIG off`},
 		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
-		{"clear", "in use, one stays", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, beside, runstate.RolledBack, true, was, aside},
-		{"clear", "in use after its compute instance, one stays", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, beside, runstate.RolledBack, true, was, aside},
+		{"clear", "in use, one stays", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, oneKept, runstate.RolledBack, true, was, aside},
+		{"clear", "in use after its compute instance, one stays", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, aside},
 		{"clear", "the second of two is in use", []string{"fail nvmlComputeInstanceDestroy 19 1 1 " + aside}, false, "2g.20gb", runstate.RolledBack, true, was, aside},
-		{"clear", "it crashes, one stays", []string{"abort " + takeApart}, false, beside, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
+		{"clear", "it crashes, one stays", []string{"abort " + takeApart}, false, oneKept, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
 
 		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
 		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "in use"},
@@ -73,12 +73,12 @@ func migMatrix() []migTrial {
 		{"mode", "no permission", []string{"fail " + setMode + " 4"}, false, "", runstate.RolledBack, false, off, "no permission"},
 
 		{"fill", "insufficient resources on the third", []string{"fail " + create + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources, one stays", []string{"fail " + create + " 23 0 1 " + aside}, false, beside, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources for the second, one stays", []string{"fail " + create + " 23 1 1 " + aside}, false, beside, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources inside, one stays", []string{"fail " + inside + " 23 1 1 " + aside}, false, beside, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources, one stays, keep", []string{"fail " + create + " 23 1 1 " + aside}, true, beside, runstate.Failed, true,
+		{"fill", "insufficient resources, one stays", []string{"fail " + create + " 23 0 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "insufficient resources for the second, one stays", []string{"fail " + create + " 23 1 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "insufficient resources inside, one stays", []string{"fail " + inside + " 23 1 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "insufficient resources, one stays, keep", []string{"fail " + create + " 23 1 1 " + aside}, true, oneKept, runstate.Failed, true,
 			"2 [2g.20gb@0 1g.10gb@2 1g.10gb@4] 1 [2g.20gb@0 1g.10gb@4]", "insufficient resources"},
-		{"fill", "it crashes, one stays", []string{"abort " + create}, false, beside, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
+		{"fill", "it crashes, one stays", []string{"abort " + create}, false, oneKept, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
 		{"fill", "insufficient resources, keep", []string{"fail " + create + " 23 0 1 " + aside}, true, "", runstate.Failed, true, "2 [7g.80gb@0] 1 [empty]", "insufficient resources"},
 		{"fill", "insufficient resources inside", []string{"fail " + inside + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},
 		{"fill", "no permission", []string{"fail " + create + " 4 0 3"}, false, "", runstate.RolledBack, false, was, "no permission"},
