@@ -26,7 +26,7 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	}
 	h := &host.Host{Root: root}
 	e := &exporter{host: h, log: slog.New(slog.DiscardHandler), dir: collector}
-	told := func() string {
+	published := func() string {
 		text, err := os.ReadFile(filepath.Join(collector, metrics.File))
 		if err != nil {
 			t.Fatal(err)
@@ -36,18 +36,18 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	const alive = "\ndcm_daemon_alive_timestamp_seconds "
 	inSync := status.Account{Health: status.Health{InSync: true}}
 	e.write(inSync)
-	if strings.Contains(told(), alive) {
+	if strings.Contains(published(), alive) {
 		t.Error("a sign of life without a watchdog: it would never be renewed")
 	}
 	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e, func() {}}).Watchdog(); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(told(), alive) || !strings.Contains(told(), "\ndcm_in_sync 1\n") {
-		t.Errorf("after a sign of life the metrics are:\n%s", told())
+	if !strings.Contains(published(), alive) || !strings.Contains(published(), "\ndcm_in_sync 1\n") {
+		t.Errorf("after a sign of life the metrics are:\n%s", published())
 	}
 	e.alive = time.Unix(1, 0)
 	e.write(inSync)
-	if strings.Contains(told(), alive+"1\n") {
+	if strings.Contains(published(), alive+"1\n") {
 		t.Error("an old sign of life is exported as a new one")
 	}
 }

@@ -37,13 +37,13 @@ func TestCatchingUpEndsWithTheCall(t *testing.T) {
 
 // The run succeeds with the present GPUs. The journal names the missing one.
 func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
-	var told bytes.Buffer
-	m := &statusPublisher{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&told, nil))}
+	var logged bytes.Buffer
+	m := &statusPublisher{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	a := status.Evaluate(status.Account{Expected: status.Expected{GPUs: 1, Missing: []string{"0000:05:00.0"}}})
 	m.remember(a)
 	m.remember(a)
-	if n := strings.Count(told.String(), "0 of 1 GPUs: missing 0000:05:00.0"); n != 1 {
-		t.Errorf("log entries: got %d, want 1:\n%s", n, &told)
+	if n := strings.Count(logged.String(), "0 of 1 GPUs: missing 0000:05:00.0"); n != 1 {
+		t.Errorf("log entries: got %d, want 1:\n%s", n, &logged)
 	}
 }
 

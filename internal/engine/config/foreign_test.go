@@ -14,7 +14,7 @@ import (
 // Files with odd names are read, and their names are escaped in each message.
 func TestLoad_EscapesFileNames(t *testing.T) {
 	const odd = "z\xff\x1b[31m\u202e.toml"
-	told := func(files configtest.Files) (*config.Config, string) {
+	load := func(files configtest.Files) (*config.Config, string) {
 		t.Helper()
 		root := t.TempDir()
 		for name, text := range files {
@@ -41,7 +41,7 @@ func TestLoad_EscapesFileNames(t *testing.T) {
 		"no UTF-8":    {"etc/dcm/dcm.toml.d/" + odd: "profile = \"\xff\"\n"},
 		"kernel's":    {"proc/cmdline": "dcm.profile=\xff\x1b[31m\u202e\n"},
 	} {
-		_, got := told(in)
+		_, got := load(in)
 		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
 			t.Errorf("%s: message %q is not escaped", name, got)
 		}

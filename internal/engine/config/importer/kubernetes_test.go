@@ -216,17 +216,17 @@ func TestImport_RemainingGPUs(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("with %d GPUs (-want +got):\n%s", gpus, diff)
 		}
-		told := strings.Join(warnings, "\n")
+		warned := strings.Join(warnings, "\n")
 		for _, want := range []string{
 			`f:5: profile "odd" cannot be selected: gpu-config-profiles.odd.profiles.computePartition = "FPX": not a compute partition mode; accepted: SPX, DPX, TPX, QPX, CPX (and 2 more)`,
 			`f:7: profile "none" cannot be selected: gpu-config-profiles.none: reserved name: it selects no profile`,
 		} {
-			if !strings.Contains(told, want) {
-				t.Errorf("the warnings are without %s:\n%s", want, told)
+			if !strings.Contains(warned, want) {
+				t.Errorf("the warnings are without %s:\n%s", want, warned)
 			}
 		}
-		if gpus == 8 && !strings.Contains(told, `profile "sixteen" cannot be selected`) || !strings.Contains(text, "\n# Left out, since it cannot be selected: \"odd\"\n") {
-			t.Errorf("warnings:\n%s\nof\n%s", told, text)
+		if gpus == 8 && !strings.Contains(warned, `profile "sixteen" cannot be selected`) || !strings.Contains(text, "\n# Left out, since it cannot be selected: \"odd\"\n") {
+			t.Errorf("warnings:\n%s\nof\n%s", warned, text)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func TestDevices_HiddenFromProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told status.Account
-	if err := json.Unmarshal(text, &told); err != nil {
+	var account status.Account
+	if err := json.Unmarshal(text, &account); err != nil {
 		t.Fatal(err)
 	}
 	kept := sighted{}
@@ -48,7 +48,7 @@ func TestDevices_HiddenFromProcess(t *testing.T) {
 		d.SkipReason, d.AccessDenied = "cannot read it: no permission", true
 		kept = append(kept, d)
 	}
-	got, err := Devices(t.Context(), kept, func(context.Context) (status.Account, error) { return told, nil })
+	got, err := Devices(t.Context(), kept, func(context.Context) (status.Account, error) { return account, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func TestDevices_HiddenPartitionsOfAMD(t *testing.T) {
 	d.SkipReason = "the device cgroup hides it"
 	other := errors.New("cannot read 0000:41:00.0: no answer")
 	node := partly{[]gpu.Device{d}, errors.Join(fmt.Errorf("cannot read %s: %w", d.Address, gpu.ErrAccessDenied), other)}
-	told := status.Account{
+	account := status.Account{
 		GPUs:  []status.GPU{{Address: string(d.Address), Hive: "00000000000000d1"}},
 		Parts: []status.Part{{GPU: string(d.Address), Index: 1, RenderNode: "/dev/dri/renderD129", RenderMinor: 129}, {GPU: "0000:ff:00.0"}},
 	}
-	got, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return told, nil })
+	got, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return account, nil })
 	if !errors.Is(err, other) || errors.Is(err, gpu.ErrAccessDenied) {
 		t.Errorf("error: got %v, want only the one about the other GPU", err)
 	}
@@ -114,7 +114,7 @@ func TestDevices_HiddenPartitionsOfAMD(t *testing.T) {
 	if diff := cmp.Diff([]gpu.Device{want}, got); diff != "" {
 		t.Errorf("devices (-want +got):\n%s", diff)
 	}
-	if _, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return told, errors.New("no daemon") }); !errors.Is(err, gpu.ErrAccessDenied) {
+	if _, err := Devices(t.Context(), node, func(context.Context) (status.Account, error) { return account, errors.New("no daemon") }); !errors.Is(err, gpu.ErrAccessDenied) {
 		t.Errorf("error without the daemon: got %v, want that the GPU is hidden", err)
 	}
 }
