@@ -31,6 +31,11 @@ func mi300aGuide() Document {
 	return Document{"MI300A Compute Partitioning", "da91f8f", "2026-11-23"}
 }
 
+// smiGuide lists more pairs for the MI300X than the matrix, in ROCm/rocm-systems.
+func smiGuide() Document {
+	return Document{"AMD SMI, GPU partitioning, Compatibility matrix", "0da2091b", "2026-11-23"}
+}
+
 // operatorGuide is the documentation of AMD's own config manager, in ROCm/gpu-operator.
 func operatorGuide() Document {
 	return Document{"AMD GPU Operator, Device Config Manager ConfigMap", "32919eeb", "2026-11-23"}
@@ -40,6 +45,7 @@ func operatorGuide() Document {
 type Remark struct {
 	Text   string
 	Source Document
+	NotIn  Document // the document that does not list the modes, if it is another one
 }
 
 // Remarks returns the caveats about the modes of the GPUs, each once: those of a node with
@@ -67,7 +73,7 @@ func mixedRemark(gpus []GPU) Remark {
 		case first == "":
 			first = g.Compute
 		case g.Compute != first:
-			return Remark{"mixed compute modes: not recommended or supported by AMD", operatorGuide()}
+			return Remark{"mixed compute modes: not recommended or supported by AMD", operatorGuide(), Document{}}
 		}
 	}
 	return Remark{}
@@ -83,8 +89,8 @@ func (g GPU) remark() Remark {
 	case partitioningMatrix():
 		return Remark{}
 	case Document{}:
-		return Remark{fmt.Sprintf("accepted by the driver, not listed by AMD for %s", m.Name), partitioningMatrix()}
+		return Remark{fmt.Sprintf("accepted by the driver, not listed by AMD for %s", m.Name), partitioningMatrix(), Document{}}
 	default:
-		return Remark{fmt.Sprintf("listed by AMD for %s, not in its matrix of validated modes", m.Name), d}
+		return Remark{fmt.Sprintf("listed by AMD for %s, not in its matrix of validated modes", m.Name), d, partitioningMatrix()}
 	}
 }

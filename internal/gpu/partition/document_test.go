@@ -21,14 +21,15 @@ func TestRemarks(t *testing.T) {
 		{"mi350p-8", []Compute{SPX}, NPS1, nil},
 		{"mi300x-8", []Compute{DPX}, NPS2, nil},
 		{"mi300x-8", []Compute{CPX}, NPS4, nil},
-		{"mi300x-8", []Compute{CPX}, NPS1, []string{driverOnly + "MI300X"}},
+		{"mi300x-8", []Compute{CPX}, NPS1, []string{"listed by AMD for MI300X, not in its matrix of validated modes"}},
+		{"mi300x-8", []Compute{QPX}, NPS4, []string{"listed by AMD for MI300X, not in its matrix of validated modes"}},
 		{"mi325x-8", []Compute{DPX}, NPS2, []string{driverOnly + "MI325X"}},
 		{"mi325x-8", []Compute{CPX}, NPS4, []string{driverOnly + "MI325X"}},
 		{"mi355x-8", []Compute{DPX}, NPS2, nil},
 		{"mi355x-8", []Compute{QPX}, NPS2, []string{"listed by AMD for MI355X, not in its matrix of validated modes"}},
 		{"mi355x-8", []Compute{CPX}, NPS4, []string{driverOnly + "MI355X"}},
 		{"mi300a-4", []Compute{TPX}, NPS1, []string{"listed by AMD for MI300A, not in its matrix of validated modes"}},
-		{"mi300x-8", []Compute{SPX, CPX}, NPS1, []string{"mixed compute modes: not recommended or supported by AMD", driverOnly + "MI300X"}},
+		{"mi300x-8", []Compute{SPX, CPX}, NPS1, []string{"mixed compute modes: not recommended or supported by AMD", "listed by AMD for MI300X, not in its matrix of validated modes"}},
 		{"h100-8", nil, "", nil},
 	} {
 		gpus, err := ParseNode(tt.name)

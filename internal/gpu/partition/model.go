@@ -41,7 +41,8 @@ var models = sync.OnceValue(func() []Model {
 	mi300a := Model{Device: 0x74a0, Name: "MI300A", XCC: 6, accepted: gfx943Six(),
 		listed: []listing{matrix(), {mi300aGuide(), []combination{{TPX, nps1}, {CPX, nps1}}}}}
 	mi300x := Model{Device: 0x74a1, Name: "MI300X", XCC: 8, accepted: gfx943Eight(),
-		listed: []listing{matrix(dpx2, combination{CPX, []Memory{NPS4}})}}
+		listed: []listing{matrix(dpx2, combination{CPX, []Memory{NPS4}}), {smiGuide(), []combination{
+			{DPX, nps1}, {QPX, []Memory{NPS1, NPS4}}, {CPX, nps1}}}}}
 	mi325x := Model{Device: 0x74a5, Name: "MI325X", XCC: 8, accepted: gfx943Eight(), listed: []listing{matrix()}}
 	mi350x := Model{Device: 0x75a0, Name: "MI350X", XCC: 8, accepted: gfx950Eight(), listed: []listing{matrix(dpx2), qpx2}}
 	mi350p := Model{Device: 0x75a8, Name: "MI350P", XCC: 4, accepted: gfx950Four(),

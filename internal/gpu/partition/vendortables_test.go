@@ -45,6 +45,7 @@ func readVendorData(t *testing.T, name string) vendorData {
 func TestModels_ListedModes(t *testing.T) {
 	for document, file := range map[Document]string{
 		partitioningMatrix(): "amd-partition-matrix", rocm713(): "amd-rocm-7.13", mi300aGuide(): "amd-mi300a-guide",
+		smiGuide(): "amd-smi-guide",
 	} {
 		d := readVendorData(t, file)
 		if document.Name != d.Document || document.Revision != d.Revision {

@@ -88,8 +88,10 @@ func remarks(after []partition.GPU, sources *[]partition.Document) string {
 	var list []string
 	for _, r := range partition.Remarks(after) {
 		list = append(list, r.Text)
-		if !slices.Contains(*sources, r.Source) {
-			*sources = append(*sources, r.Source)
+		for _, d := range []partition.Document{r.Source, r.NotIn} {
+			if d != (partition.Document{}) && !slices.Contains(*sources, d) {
+				*sources = append(*sources, d)
+			}
 		}
 	}
 	return strings.Join(list, "; ")
