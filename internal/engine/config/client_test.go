@@ -76,3 +76,15 @@ func TestReservations_BrokenClient(t *testing.T) {
 		t.Errorf("reservations: %+v", got)
 	}
 }
+
+// A version refuses a file with a table of a newer version, and names it. It keeps the reservations,
+// since their services must not start with all devices.
+func TestLoad_NewerTable(t *testing.T) {
+	p := written(t, map[string]string{"dcm.toml": "[[reservation]]\nunit = \"a\"\npartitions = 1\n[[newer]]\nunit = \"b\"\n"})
+	if _, err := config.Load(p); err == nil || !strings.Contains(err.Error(), "dcm.toml:4: newer: unknown key") {
+		t.Errorf("load: got %v, want the unknown key on line 4", err)
+	}
+	if got, lost := config.Reservations(p); len(got) != 1 || got[0].Unit != "a.service" || got[0].Broken || len(lost) != 0 {
+		t.Errorf("reservations: got %+v, lost %q, want that of a.service", got, lost)
+	}
+}

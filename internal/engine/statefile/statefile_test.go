@@ -80,3 +80,14 @@ func TestReplace_RemovesTheOldDocumentOnFailure(t *testing.T) {
 		t.Errorf("the old document is still there: %v, %v", d, err)
 	}
 }
+
+// After a downgrade, the files in /run have keys that the older version does not know.
+func TestFile_NewerKey(t *testing.T) {
+	f := file(t)
+	if err := os.WriteFile(f.Path, []byte(`{"version": 2, "value": 7, "newer": {"gpus": ["0000:05:00.0"]}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := f.Read(); err != nil || *d != (document{2, 7}) {
+		t.Errorf("file with a newer key: got %v, %v, want its known keys", d, err)
+	}
+}
