@@ -96,7 +96,7 @@ func TestBus_PolicyLoads(t *testing.T) {
 	}
 }
 
-// The actions are those that the program asks about, each is described, and none
+// The actions are those that the program checks, each is described, and none
 // is given away.
 func TestPolkit_Defaults(t *testing.T) {
 	var config struct {
@@ -127,14 +127,14 @@ func TestPolkit_Defaults(t *testing.T) {
 		}
 	}
 	quoted := regexp.MustCompile(`"(org\.deviceconfig\.dcm\.\w+)"`)
-	var asked []string
+	var checked []string
 	for _, m := range quoted.FindAllStringSubmatch(read(t, "../internal/frontends/dbusapi/names.go"), -1) {
-		asked = append(asked, m[1])
+		checked = append(checked, m[1])
 	}
 	slices.Sort(declared)
-	slices.Sort(asked)
-	if diff := cmp.Diff(asked, declared); diff != "" {
-		t.Errorf("actions (-asked +declared):\n%s", diff)
+	slices.Sort(checked)
+	if diff := cmp.Diff(checked, declared); diff != "" {
+		t.Errorf("actions (-checked +declared):\n%s", diff)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestPage_NoMarkupFromText(t *testing.T) {
 		}
 		for _, forbidden := range []string{"cockpit.spawn", "cockpit.script", "cockpit.file", "setInterval"} {
 			if strings.Contains(text, forbidden) {
-				t.Errorf("%s has %s: all it asks it asks on the bus, when that says that something has changed", file, forbidden)
+				t.Errorf("%s has %s: the page only calls D-Bus methods, after a signal", file, forbidden)
 			}
 		}
 	}

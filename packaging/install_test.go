@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A host on which every command of install.sh says what it was asked, and does nothing.
+// host has replacements for the commands that install.sh runs. Each only prints its arguments.
 type host struct {
 	t   *testing.T
 	dir string
@@ -63,8 +63,8 @@ func (h *host) write(name, text string) {
 	}
 }
 
-// install runs install.sh and returns what it said, and what it asked of others.
-func (h *host) install(args ...string) (said, asked string) {
+// install runs install.sh and returns its output, and the commands that it ran.
+func (h *host) install(args ...string) (output, commands string) {
 	h.t.Helper()
 	cmd := exec.Command("../install.sh", args...)
 	cmd.Env = h.env
@@ -91,8 +91,8 @@ func TestInstall_Distribution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, tt.distribution)
 			h.program("bin/ls", "echo ./dist/dcm.rpm")
-			if said, asked := h.install(); !strings.Contains(asked, tt.wants) {
-				t.Errorf("%s\nasked: %s", said, asked)
+			if output, commands := h.install(); !strings.Contains(commands, tt.wants) {
+				t.Errorf("%s\ncommands: %s", output, commands)
 			}
 		})
 	}
@@ -110,12 +110,12 @@ func TestInstall_NewestGo(t *testing.T) {
 			h.program("other/go", `echo "go version go`+tt.other+` linux/amd64"`)
 			// As make finds it.
 			h.program("bin/make", `echo "make $* with $(go version)" >>"$HOST/log"`)
-			said, asked := h.install()
-			if !strings.Contains(said+asked, tt.wants) {
-				t.Errorf("%s\nasked: %s", said, asked)
+			output, commands := h.install()
+			if !strings.Contains(output+commands, tt.wants) {
+				t.Errorf("%s\ncommands: %s", output, commands)
 			}
-			if strings.Contains(asked, "make packages") && !strings.Contains(asked, "go1.26") {
-				t.Errorf("the wrong Go: %s", asked)
+			if strings.Contains(commands, "make packages") && !strings.Contains(commands, "go1.26") {
+				t.Errorf("the wrong Go: %s", commands)
 			}
 		})
 	}
@@ -143,12 +143,12 @@ func TestInstall_EnablesNewUnits(t *testing.T) {
 			if tt.installed {
 				h.write("dcm-apply.service", "enabled")
 			}
-			said, asked := h.install()
-			if strings.Contains(asked, "enable dcm.service") != tt.enables {
-				t.Errorf("asked: %s", asked)
+			output, commands := h.install()
+			if strings.Contains(commands, "enable dcm.service") != tt.enables {
+				t.Errorf("commands: %s", commands)
 			}
-			if !strings.Contains(said, tt.says) || tt.silent != "" && strings.Contains(said, tt.silent) {
-				t.Errorf("said: %s", said)
+			if !strings.Contains(output, tt.says) || tt.silent != "" && strings.Contains(output, tt.silent) {
+				t.Errorf("output: %s", output)
 			}
 		})
 	}
@@ -158,12 +158,12 @@ func TestInstall_FinalMessage(t *testing.T) {
 	h := newHost(t, debian)
 	h.write("installed", "")
 	h.write("status", "● Profile cpx-nps4 is on the GPUs")
-	said, _ := h.install()
-	if strings.Contains(said, "leaves the GPUs alone") || !strings.Contains(said, "cpx-nps4") {
-		t.Errorf("said: %s", said)
+	output, _ := h.install()
+	if strings.Contains(output, "leaves the GPUs alone") || !strings.Contains(output, "cpx-nps4") {
+		t.Errorf("output: %s", output)
 	}
-	if !strings.HasSuffix(said, "\nHost checks: 23 ok, 1 warning, 1 error.\n") {
-		t.Errorf("the counts of the host checks are not last: %s", said)
+	if !strings.HasSuffix(output, "\nHost checks: 23 ok, 1 warning, 1 error.\n") {
+		t.Errorf("the counts of the host checks are not last: %s", output)
 	}
 }
 

@@ -79,8 +79,8 @@ func TestUnits_Verify(t *testing.T) {
 	}
 }
 
-// What asks for them spaces its own tries, or is an operator who may ask as often as he
-// likes. After five starts in ten seconds systemd would refuse the sixth.
+// The daemon delays its own retries, and an administrator may start a unit as often as
+// necessary. With systemd's default limit the sixth start in ten seconds would fail.
 func TestUnits_NoStartLimit(t *testing.T) {
 	units, err := filepath.Glob("../systemd/*.service")
 	if err != nil || len(units) < 4 {

@@ -1,10 +1,10 @@
-// Command dcm-service is what systemd runs of dcm: its units with the name of the work
-// as argument, and the generator as dcm-generator. It does what the commands of the same
-// names do, with nothing in it that only people ask for: that is so much less of the
-// daemon in memory, and less to start with in each run.
+// Command dcm-service is the program of dcm's units. Its argument is the name of the task;
+// called as dcm-generator it is the generator. It does the same as the hidden commands of dcm
+// with these names, but lacks the code of the other commands. So the daemon needs less memory
+// and each run starts faster.
 //
-// Go's runtime does not look how many processors the unit's cgroup may have, for which it
-// would read all that is mounted before each run.
+// Go's runtime does not read the CPU limit of the unit's cgroup, since it would parse all
+// mounts before each run.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0

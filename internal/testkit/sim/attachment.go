@@ -45,10 +45,10 @@ func (n *Node) LockNode(on bool) {
 	n.opts.NodeLock = on
 }
 
-// attachment is what an open /dev/kfd attaches its process to. In the kernel the device cgroup
-// at the first open decides (kfd_init_apertures). Here an [Allowance] does; without one it is the
-// GPUs of the DRM nodes that the process opens, before or after /dev/kfd, and as long as it opens
-// none every GPU.
+// attachment has the GPUs to which an open /dev/kfd attaches its process. In the kernel the device
+// cgroup at the first open decides (kfd_init_apertures). Here an [Allowance] decides. Without one,
+// the process is attached to the GPUs whose DRM nodes it opens, before or after /dev/kfd; until it
+// opens one, to every GPU.
 type attachment struct {
 	boards []*board // empty: all
 	fixed  bool     // by an allowance
@@ -58,7 +58,7 @@ func (a *attachment) attachedTo(b *board) bool {
 	return len(a.boards) == 0 || slices.Contains(a.boards, b)
 }
 
-// attach sets what a /dev/kfd that is about to be opened attaches its process to. n.mu is held.
+// attach sets the attachment of a /dev/kfd that is about to be opened. n.mu is held.
 func (h *Handle) attach(n *Node, cgroups string) {
 	for _, rule := range n.allowed {
 		if !rule.applies(h.PID, cgroups) {
@@ -79,7 +79,7 @@ func (h *Handle) attach(n *Node, cgroups string) {
 	}
 }
 
-// attachToOpened adds the GPU of a DRM node to what its process is attached to. n.mu is held.
+// attachToOpened adds the GPU of an opened DRM node to the attachment of its process. n.mu is held.
 func (n *Node) attachToOpened(opened *Handle) {
 	for h := range n.handles {
 		if h.PID == opened.PID && h.board == nil && !h.nvidia && !h.fixed {
@@ -101,7 +101,7 @@ func (n *Node) attached(pid int, b *board) bool {
 		}
 	}
 	if !open {
-		return true // it is a process only by its memory, see [Using]
+		return true // a process that only uses memory, see [Using]
 	}
 	for t := range n.uses.vram {
 		if t.pid == pid && t.board == b.index {

@@ -13,7 +13,7 @@ import (
 	"dcm/internal/gpu/record"
 )
 
-// recorded is what a record adds to a board.
+// recorded is the state of a board that comes from a record.
 type recorded struct {
 	mode   partition.Mode    // at boot
 	config partition.Compute // selection of compute_partition_config
@@ -24,7 +24,7 @@ type recorded struct {
 	resets bool // the kernel can reset the function
 }
 
-// ReadKind returns the node of a record.
+// ReadKind returns the node of a record file.
 func ReadKind(file string) (Kind, error) {
 	r, err := record.Load(file)
 	if err != nil {
@@ -33,9 +33,9 @@ func ReadKind(file string) (Kind, error) {
 	return FromRecord(r), nil
 }
 
-// FromRecord returns the recorded node. What a read cannot show, such as the compute
-// modes of another memory mode than the current one, is that of the simulator's chip of the same
-// device id. For a device without one it is what the record does not rule out.
+// FromRecord returns the recorded node. A read cannot show everything: for example, it shows the
+// compute modes of the current memory mode only. The rest is that of the simulator's chip with the
+// same device id. Without such a chip, everything that the record does not rule out is possible.
 func FromRecord(r record.Record) Kind {
 	k := Kind{Name: "record", About: "a recorded node", CPUs: sockets(r)}
 	for _, a := range r.Addresses() {
@@ -156,7 +156,7 @@ func boardOf(r record.Record, a partition.Address) Board {
 	return b
 }
 
-// addAMD takes what the driver showed of a GPU.
+// addAMD takes the recorded files of an AMD GPU.
 func (b *Board) addAMD(r record.Record) {
 	c, a := &b.Chip, b.Address
 	if name := textOf(r, a, "product_name"); name != "" {
@@ -289,7 +289,7 @@ func modesIn[M ~string](text string) []M {
 	return out
 }
 
-// addNVIDIA takes what the library answered of a GPU.
+// addNVIDIA takes the recorded reply of NVIDIA's library for a GPU.
 func (b *Board) addNVIDIA(r record.Record) {
 	if r.NVML == nil {
 		return
