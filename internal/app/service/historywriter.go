@@ -42,9 +42,9 @@ func (c *historyWriter) note(r runstate.Run) {
 	}
 }
 
-// startedBy returns the user and the reason of the daemon's start, if a command of dcm requested
-// it.
-func startedBy(h *host.Host, log *slog.Logger) runstate.Asked {
+// noted takes the note of a command of dcm that has edited the configuration or started the daemon:
+// the command and its user. It is zero if there is no recent note.
+func noted(h *host.Host, log *slog.Logger) runstate.Asked {
 	asked, err := h.Signed()
 	if err != nil {
 		log.Warn(err.Error())

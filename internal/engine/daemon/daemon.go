@@ -76,8 +76,8 @@ type Daemon struct {
 	Hangup  <-chan os.Signal // an administrator requests a check
 	Ticks   <-chan time.Time // the watchdog's interval; nil without a watchdog
 
-	Requests <-chan Request // programs request a check; nil: none can
-	Started  runstate.Asked // the reason of the daemon's start; zero if unknown
+	Requests <-chan Request        // programs request a check; nil: none can
+	Noted    func() runstate.Asked // takes the note of a dcm command about its edit or its start of the daemon; zero if there is none
 
 	Limits Limits
 }

@@ -62,6 +62,7 @@ type host struct {
 	due         bool  // the reservations have changed
 	notDue      error // and must not be chosen for
 	unmet       bool
+	noted       runstate.Asked             // the note of a command
 	unpublished bool                       // the list of partitions is of other GPUs
 	looked      int                        // passes that have ended
 	choice      systemd.Unit               // the unit that chooses, after its run
@@ -182,6 +183,13 @@ func (h *host) start() <-chan error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return h.due, h.notDue
+		},
+		Noted: func() runstate.Asked {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			note := h.noted
+			h.noted = runstate.Asked{}
+			return note
 		},
 		Unmet: func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
 		Dial:  func(context.Context) (PID1, error) { return h.pid1(), nil },

@@ -45,6 +45,7 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 		return false
 	}
 	l.report.looking(why)
+	l.requests.note(l.Noted())
 	l.requests.note(runstate.Asked{Why: why})
 	l.begin(ctx)
 	return true

@@ -199,6 +199,13 @@ func TestAsked_SavedBeforeRun(t *testing.T) {
 	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
 		t.Errorf("after an edit: %q, want %q", got, want)
 	}
+	h.set(func() { h.noted = runstate.Asked{Why: "dcm use cpx-fast", Who: &runstate.Who{User: "root"}} })
+	if got, want := asked(func() { h.changed <- struct{}{} }), "dcm use cpx-fast, by root"; got != want {
+		t.Errorf("after the edit of a command: %q, want %q", got, want)
+	}
+	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
+		t.Errorf("after a later edit: %q, want %q", got, want)
+	}
 	if got, want := asked(func() { h.devices <- struct{}{} }), "another program has changed the GPUs"; got != want {
 		t.Errorf("after a drift: %q, want %q", got, want)
 	}

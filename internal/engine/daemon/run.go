@@ -62,7 +62,7 @@ func (l *loop) start(ctx context.Context) error {
 		}
 	}
 	l.state.announce()
-	l.requests.note(l.Started)
+	l.requests.note(l.Noted())
 	l.requests.note(runstate.Asked{Why: "the daemon was started"})
 	l.begin(ctx)
 	return nil

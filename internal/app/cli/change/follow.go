@@ -31,11 +31,13 @@ func Follow(ctx context.Context, h *host.Host, con *console.Console, want string
 		return fmt.Errorf("nothing was changed: cannot connect to systemd: %w", err)
 	}
 	defer conn.Close()
-	if err := choose(); err != nil {
-		return err
-	}
+	// The daemon may see the new selection before the request of this command arrives.
 	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
 		con.Warn("cannot record the caller in the history of runs: " + err.Error())
+	}
+	if err := choose(); err != nil {
+		_, _ = h.Signed() // a note that stays expires
+		return err
 	}
 	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
 		return concluded(ctx, h, con, view, want, err)
