@@ -104,6 +104,12 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 		return nil
 	}
 	out := &daemon.Scope{}
+	if cfg.UnitOfChange == config.GPU && cfg.OnFailure == config.Rollback {
+		out.Without = func(blocking, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
+			rest := d.Without(d.BlockedBy(blocking))
+			return Scope(h, cfg, rest), rest.InWay(all)
+		}
+	}
 	changed := make(map[string]bool) // partitions by name
 	for _, c := range gpu.Changes(d.Steps, d.Devices) {
 		out.GPUs = append(out.GPUs, c.GPU)

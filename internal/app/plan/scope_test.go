@@ -97,3 +97,33 @@ func TestScope_NoList(t *testing.T) {
 		t.Errorf("scope %+v, want the whole node", s)
 	}
 }
+
+// With unit-of-change = "gpu" a GPU that a holder blocks can be left out of a change.
+func TestScope_Without(t *testing.T) {
+	var list []config.Reservation
+	for _, name := range strings.Fields("a b both i0 i1 w unmet") {
+		list = append(list, config.Reservation{Name: name, Unit: name + ".service", Partitions: 1})
+	}
+	h, devices := written(t, list)
+	devices[0].ExclusiveNodes, devices[1].ExclusiveNodes = []string{"/dev/dri/renderD128"}, []string{"/dev/dri/renderD136"}
+	d := apply.Difference{Devices: devices, GPUs: gpu.Partitionable(devices), Steps: partition.Steps{
+		{Kind: partition.SwitchCompute, GPU: amd0, From: "SPX", To: "CPX"}, {Kind: partition.SwitchCompute, GPU: amd1, From: "SPX", To: "CPX"}}}
+	all := []runstate.Holder{{PID: 7, Devices: []string{"/dev/dri/renderD128"}}, {PID: 8, Devices: []string{"/dev/dri/renderD136"}}, {PID: 9, Lessee: "root", Leased: []string{"/dev/dri/renderD128"}}}
+	cfg := &config.Config{UnitOfChange: config.GPU, OnFailure: config.Rollback, Reservations: list}
+	for _, pid := range []int{0, 2} { // a process, and a lease
+		rest, still := Scope(h, cfg, d).Without(all[pid:pid+1], all)
+		if rest == nil || !slices.Equal(rest.GPUs, []partition.Address{amd1}) || !rest.Unaffected("a.service") || rest.Unaffected("b.service") {
+			t.Fatalf("scope without pid %d: %+v, want that of %s", all[pid].PID, rest, amd1)
+		}
+		if len(still) != 1 || still[0].PID != 8 {
+			t.Errorf("holders that block the rest: %v, want pid 8", still)
+		}
+	}
+	if rest, _ := Scope(h, cfg, d).Without(all, all); rest != nil {
+		t.Errorf("scope without all holders: %+v, want none", rest)
+	}
+	cfg = &config.Config{UnitOfChange: config.Node, DeclaredClients: make([]config.Client, 1), OnFailure: config.Rollback, Reservations: list}
+	if s := Scope(h, cfg, d); s == nil || s.Without != nil {
+		t.Errorf("scope with unit-of-change = node: %+v, want one that changes as a whole", s)
+	}
+}

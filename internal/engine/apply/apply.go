@@ -94,6 +94,13 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	if err := d.Judge(r.opt.Fits); err != nil {
 		return runstate.Refused, err
 	}
+	alone := r.opt.Rollback && r.opt.EachGPU && singleGPUs(d.Steps)
+	var left *refusal
+	if alone {
+		if d, left, err = r.leave(ctx, d); err != nil {
+			return runstate.Refused, err
+		}
+	}
 	if err := r.opt.covers(d); err != nil {
 		return runstate.Refused, err
 	}
@@ -103,8 +110,8 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	r.difference = d
 	before := partition.CurrentLayout(d.GPUs)
 	r.rec.begins(d.Steps)
-	if r.opt.Rollback && r.opt.EachGPU && singleGPUs(d.Steps) {
-		return r.eachGPU(ctx, d.Want, before, devices)
+	if alone {
+		return left.partial(r.eachGPU(ctx, d.Want, before, devices))
 	}
 	err = r.converge(ctx, d.Want, devices)
 	switch {
@@ -116,19 +123,6 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 		return runstate.Failed, err
 	}
 	return r.goBack(ctx, before, err)
-}
-
-// covers returns a refusal if the plan concerns a GPU that may not change: its users are not stopped.
-func (o Options) covers(d Difference) error {
-	if o.May == nil {
-		return nil
-	}
-	for _, c := range d.Steps.Changes(d.GPUs) {
-		if !o.May(c.GPU) {
-			return &refusal{err: fmt.Errorf("%s: has to change too, and the change was not requested for it", c.GPU), hint: "dcm plans again and retries", transient: true}
-		}
-	}
-	return nil
 }
 
 // observe waits for the driver to bring up its GPUs. The device timeout is for the whole run:

@@ -97,12 +97,16 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 func (d Difference) InWay(all []runstate.Holder) []runstate.Holder {
 	var out []runstate.Holder
 	for _, h := range all {
-		holder := gpu.Holder{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), Attached: h.Attached, LeaseOwner: h.Lessee, Leased: h.Leased}
-		if len(gpu.Blockers(d.Steps, d.Devices, []gpu.Holder{holder})) > 0 {
+		if len(gpu.Blockers(d.Steps, d.Devices, []gpu.Holder{d.holder(h)})) > 0 {
 			out = append(out, h)
 		}
 	}
 	return out
+}
+
+// holder converts a reported holder.
+func (d Difference) holder(h runstate.Holder) gpu.Holder {
+	return gpu.Holder{PID: h.PID, Devices: h.Devices, Vendors: d.vendors(h), Attached: h.Attached, LeaseOwner: h.Lessee, Leased: h.Leased}
 }
 
 // vendors returns the vendors whose GPUs a process has open. A node that belongs to no GPU,

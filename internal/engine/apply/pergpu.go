@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,6 +15,106 @@ import (
 // singleGPUs reports whether each step changes one GPU only.
 func singleGPUs(steps partition.Steps) bool {
 	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !s.Kind.SingleGPU() })
+}
+
+// BlockedBy returns the GPUs whose steps the reported holders block.
+func (d Difference) BlockedBy(holders []runstate.Holder) []partition.Address {
+	var out []partition.Address
+	for _, s := range d.Steps {
+		blocks := func(h runstate.Holder) bool {
+			return len(gpu.Blockers(partition.Steps{s}, d.Devices, []gpu.Holder{d.holder(h)})) > 0
+		}
+		if !slices.Contains(out, s.GPU) && slices.ContainsFunc(holders, blocks) {
+			out = append(out, s.GPU)
+		}
+	}
+	return out
+}
+
+// Without returns the difference without the changes of some GPUs, which stay as they are. All
+// steps change one GPU only.
+func (d Difference) Without(gpus []partition.Address) Difference {
+	now := partition.CurrentLayout(d.GPUs)
+	d.Want.Shapes = maps.Clone(d.Want.Shapes)
+	for _, a := range gpus {
+		if _, wanted := d.Want.Shapes[a]; wanted {
+			d.Want.Shapes[a] = now.Shapes[a]
+		}
+	}
+	d.Steps = slices.DeleteFunc(slices.Clone(d.Steps), func(s partition.Step) bool { return slices.Contains(gpus, s.GPU) })
+	return d
+}
+
+// leave returns the difference without the GPUs that cannot change now: a process holds them, or
+// their users are not stopped. left is the reason, nil if there is none. If a process holds each of
+// the GPUs that may change, the reason is the error.
+func (r *run) leave(ctx context.Context, d Difference) (rest Difference, left *refusal, err error) {
+	u, err := r.node.Use.Usage(ctx)
+	if err != nil {
+		return d, nil, err
+	}
+	blocking := Holders(gpu.Blockers(d.Steps, d.Devices, u.Holders))
+	gpus := d.BlockedBy(blocking)
+	if len(blocking) > 0 {
+		no := runstate.InUse(blocking)
+		left = &refusal{err: errors.New(no.Text), hint: no.Hint, transient: true}
+	}
+	for _, c := range d.Steps.Changes(d.GPUs) {
+		if r.opt.May != nil && !r.opt.May(c.GPU) && !slices.Contains(gpus, c.GPU) {
+			gpus = append(gpus, c.GPU)
+			if left == nil {
+				left = notRequested(c.GPU)
+			}
+		}
+	}
+	switch rest = d.Without(gpus); {
+	case left == nil, len(rest.Steps) == 0 && len(blocking) == 0:
+		return d, nil, nil // see covers
+	case len(rest.Steps) == 0:
+		r.rec.holders(blocking)
+		return d, nil, left
+	}
+	r.rec.leave(gpus, blocking, left)
+	return rest, left, nil
+}
+
+// covers returns a refusal if the plan concerns a GPU that may not change: its users are not stopped.
+func (o Options) covers(d Difference) error {
+	if o.May == nil {
+		return nil
+	}
+	for _, c := range d.Steps.Changes(d.GPUs) {
+		if !o.May(c.GPU) {
+			return notRequested(c.GPU)
+		}
+	}
+	return nil
+}
+
+func notRequested(gpu partition.Address) *refusal {
+	return &refusal{err: fmt.Errorf("%s: has to change too, and the change was not requested for it", gpu), hint: "dcm plans again and retries", transient: true}
+}
+
+// partial adds the reason why some GPUs were left as they are, nil if there is none, to a result.
+func (e *refusal) partial(result runstate.Result, err error) (runstate.Result, error) {
+	switch {
+	case e == nil:
+		return result, err
+	case err == nil:
+		return runstate.Partial, e
+	}
+	return result, fmt.Errorf("%w; %s", err, e)
+}
+
+// leave records the GPUs that the run leaves as they are.
+func (r *Recorder) leave(gpus []partition.Address, blocking []runstate.Holder, why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.Holders = blocking
+	for _, a := range gpus {
+		r.gpu(a).Error = why.Error()
+	}
+	r.log.With("gpu", gpus).Warn("leaving some GPUs as they are: " + why.Error())
 }
 
 // eachGPU makes a change in which each GPU succeeds or is undone by itself. It undoes the whole change

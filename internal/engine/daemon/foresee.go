@@ -5,14 +5,16 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 )
 
 // Forecast is what a run would do to units now.
 type Forecast struct {
-	Restarted []string          // the units that it would stop and start again
-	Included  []string          // those of them that it would make clients first
-	Holders   []runstate.Holder // processes that would block it
-	Refused   *runstate.Error   // nil: it would begin
+	Restarted []string            // the units that it would stop and start again
+	Included  []string            // those of them that it would make clients first
+	Holders   []runstate.Holder   // processes that would block it, or the GPUs in Left
+	Left      []partition.Address // GPUs that it would leave as they are, since Holders block them
+	Refused   *runstate.Error     // nil: it would begin
 }
 
 // Foresee returns what the daemon would do before a run, and changes nothing. scope is that of the
@@ -20,19 +22,18 @@ type Forecast struct {
 func Foresee(ctx context.Context, pid1 PID1, s Settings, fit func(units []string) []string, scope *Scope, blocking []runstate.Holder) (Forecast, error) {
 	var out Forecast
 	for {
-		next, err := chooseRestart(ctx, pid1, s.Order.Clients, scope, blocking)
+		next, err := choose(ctx, pid1, blockers{states: pid1.States, order: pid1.Order, settings: s, fit: fit}, scope, blocking)
 		if err != nil {
 			return out, err
 		}
-		out.Restarted = ids(next.stopped)
-		b := blockers{states: pid1.States, order: pid1.Order, restart: next, settings: s, fit: fit}
-		remaining, err := b.remaining(ctx, blocking)
-		if err != nil || len(remaining) == 0 {
-			return out, err
+		out.Restarted = ids(next.restart.stopped)
+		if len(next.remaining) == 0 {
+			out.Holders, out.Left = next.left, next.leaves
+			return out, nil
 		}
-		found := b.includable(remaining)
+		found := next.includable(next.remaining)
 		if len(found) == 0 {
-			refused := b.refuse(remaining)
+			refused := next.refuse(append(next.left, next.remaining...))
 			out.Holders, out.Refused = refused.holders, refused.failure
 			return out, nil
 		}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"dcm/internal/engine/runstate"
@@ -24,17 +23,12 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	} else if waited {
 		return result{}, true
 	}
-	next, err := chooseRestart(ctx, pid1, p.settings.Order.Clients, scope, blocking)
+	next, err := choose(ctx, pid1, blockers{states: pid1.States, order: pid1.Order, settings: p.settings, fit: p.Fit}, scope, blocking)
 	if err != nil {
 		return transient(err), false
 	}
-	b := blockers{states: pid1.States, order: pid1.Order, restart: next, settings: p.settings, fit: p.Fit}
-	remaining, err := b.remaining(ctx, blocking)
-	if err != nil {
-		return transient(fmt.Errorf("cannot determine whether a restart would free the GPUs: %w", err)), false
-	}
-	if len(remaining) > 0 {
-		return p.include(&b, remaining)
+	if len(next.remaining) > 0 {
+		return p.include(&next.blockers, append(next.left, next.remaining...))
 	}
 	if r, found := unseenHolder(ctx, p.Use, p.unseen); found {
 		return r, false
@@ -44,7 +38,7 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	} else if throttled {
 		return r, false
 	}
-	t := transaction{pass: p, pid1: pid1, restart: next}
+	t := transaction{pass: p, pid1: pid1, restart: next.restart}
 	if r, err = t.do(ctx); err != nil {
 		return transient(err), false
 	}

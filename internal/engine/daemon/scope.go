@@ -15,6 +15,18 @@ import (
 type Scope struct {
 	GPUs       []partition.Address    // those that change
 	Unaffected func(unit string) bool // reports whether a client uses only partitions that stay
+
+	// Without returns the scope without the GPUs that some holders block, and those of all holders
+	// that block it. The scope is nil if no GPU is left. Without is nil if all GPUs change, or none.
+	Without func(blocking, all []runstate.Holder) (*Scope, []runstate.Holder)
+}
+
+// without is Without for any scope.
+func (s *Scope) without(blocking, all []runstate.Holder) (*Scope, []runstate.Holder) {
+	if s == nil || s.Without == nil {
+		return nil, nil
+	}
+	return s.Without(blocking, all)
 }
 
 // restart is a run that the daemon requests, and the units that it restarts.
@@ -45,6 +57,44 @@ func chooseRestart(ctx context.Context, pid1 PID1, names []string, scope *Scope,
 	}
 	stopped, err := restartedUnits(ctx, pid1, unitname.Apply, clients)
 	return restart{unit: unitname.Apply, clients: clients, stopped: stopped}, err
+}
+
+// chosen is a restart that is possible now, or the holders that prevent it.
+type chosen struct {
+	blockers
+	remaining []runstate.Holder   // prevent the restart
+	left      []runstate.Holder   // prevent the change of the GPUs in leaves, and of no other
+	leaves    []partition.Address // stay as they are
+}
+
+// choose returns the smallest restart for the scope. It leaves out the GPUs that holders block, if
+// the other GPUs may change without them. b has all but the restart.
+func choose(ctx context.Context, pid1 PID1, b blockers, scope *Scope, blocking []runstate.Holder) (chosen, error) {
+	out := chosen{blockers: b}
+	for {
+		var err error
+		if out.restart, err = chooseRestart(ctx, pid1, b.settings.Order.Clients, scope, blocking); err != nil {
+			return out, err
+		}
+		out.stuck = nil
+		if out.remaining, err = out.blockers.remaining(ctx, blocking); err != nil {
+			return out, fmt.Errorf("cannot determine whether a restart would free the GPUs: %w", err)
+		}
+		if len(out.remaining) == 0 || len(out.includable(out.remaining)) > 0 {
+			return out, nil
+		}
+		rest, still := scope.without(out.remaining, blocking)
+		if rest == nil {
+			return out, nil
+		}
+		for _, a := range scope.GPUs {
+			if !slices.Contains(rest.GPUs, a) {
+				out.leaves = append(out.leaves, a)
+			}
+		}
+		out.left = append(out.left, out.remaining...)
+		scope, blocking = rest, still
+	}
 }
 
 // affected returns the clients that a change concerns: those without a known set of GPUs, those whose

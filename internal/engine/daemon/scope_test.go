@@ -87,3 +87,61 @@ func TestScope_Published(t *testing.T) {
 		t.Errorf("clients after it: %+v", s.Clients)
 	}
 }
+
+const gpu4 partition.Address = "0000:a6:00.0"
+
+// twoGPUs is a change of GPUs 3 and 4, of which the process with pid 7 blocks GPU 3.
+func twoGPUs(h *host) {
+	h.steps = 2
+	h.blocking = []runstate.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/dri/renderD152"}}, {PID: 8, Unit: "w4.service"}}
+	four := &Scope{GPUs: []partition.Address{gpu4}, Unaffected: func(unit string) bool { return unit != "w4.service" && unit != "dcgm.service" }}
+	h.scope = &Scope{
+		GPUs:       []partition.Address{gpu3, gpu4},
+		Unaffected: func(unit string) bool { return unit != "w3.service" && four.Unaffected(unit) },
+		Without: func(blocking, all []runstate.Holder) (*Scope, []runstate.Holder) {
+			if len(blocking) != 1 || blocking[0].PID != 7 || len(all) != 2 {
+				h.t.Errorf("scope without %v of %v, want that without pid 7 of two", blocking, all)
+			}
+			return four, all[1:]
+		},
+	}
+}
+
+// A holder blocks the change of its GPU alone. The units of the other GPU are restarted once, and the
+// run reports the holder, so that the GPU changes when it has ended.
+func TestScope_HeldGPU(t *testing.T) {
+	h := workers(t)
+	twoGPUs(h)
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		h.steps, h.scope, h.blocking = 1, &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" }}, h.blocking[:1]
+		failure := runstate.InUse(h.blocking)
+		return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"},
+			&runstate.Run{ID: "1", Profile: "cpx", Result: runstate.Partial, Error: failure, Holders: h.blocking}, nil
+	}
+	h.startedAgain()
+	h.start()
+	s := h.until("a GPU that waits for its holder", func(s runstate.State) bool { return s.Phase == runstate.Waiting && s.Tries > 0 })
+	if s.Change == nil || len(s.Change.GPUs) != 1 || s.Change.GPUs[0] != gpu4 {
+		t.Errorf("change: %+v, want one of %s", s.Change, gpu4)
+	}
+	if len(s.Holders) != 1 || s.Holders[0].PID != 7 {
+		t.Errorf("holders %v, want pid 7", s.Holders)
+	}
+	h.until("a second attempt", func(s runstate.State) bool { return s.Phase == runstate.Waiting && s.Since.After(s.Tried) })
+	if got := h.did(); strings.Count(got, "around:") != 1 || !strings.Contains(got, "around:w4.service,dcgm.service") {
+		t.Errorf("events: want one restart, of w4 and dcgm, got %s", got)
+	}
+}
+
+func TestForesee_HeldGPU(t *testing.T) {
+	h := workers(t)
+	twoGPUs(h)
+	got, err := Foresee(t.Context(), h.pid1(), h.settings, func([]string) []string { return nil }, h.scope, h.blocking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Forecast{Restarted: []string{"w4.service", "dcgm.service"}, Holders: h.blocking[:1], Left: []partition.Address{gpu3}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("forecast (-want +got):\n%s", diff)
+	}
+}

@@ -48,6 +48,7 @@ func singleGPUs(t *testing.T, p product) {
 			}{
 				{"affected units restart", affectedRestart},
 				{"one GPU of two fails", oneOfTwoFails},
+				{"holder blocks its GPU only", heldGPU},
 				{"daemon killed during a change", killedDuringChange},
 				{"change requested in part", requestedInPart},
 				{"older driver checks all GPUs", olderBusyCheck},
@@ -191,6 +192,34 @@ func oneOfTwoFails(m machine) {
 	m.run("dcm apply")
 	m.untouched(kept)
 	m.bounced(affected)
+	m.exits(0, "dcm status")
+}
+
+// heldGPU: with unit-of-change = "gpu" a process on GPU 4 blocks the change of GPU 4 alone. When it has
+// ended, GPU 4 changes too. With "node" everything waits for it.
+func heldGPU(m machine) {
+	m.run("dcm use same")
+	m.put(settings, eachGPU("same")+"[apply]\nunit-of-change = \"gpu\"\n"+split("pair", 4, 5))
+	m.run("systemctl reload dcm; systemd-run --quiet --unit=holder --property=DeviceAllow= sh -c 'exec 3<'$(readlink -f /dev/dcm/worker-4/render0)'; exec sleep infinity'; " +
+		waitFor("dcm holders | grep -q holder.service"))
+	m.run("systemctl stop worker@4")
+	plan := m.try("dcm plan pair")
+	if plan.Code != 2 || !strings.Contains(plan.Stdout, "0000:85:00.0 would stay as it is now") || !strings.Contains(plan.Stdout, "holder.service") {
+		m.t.Errorf("plan: want exit status 2, GPU 4 and its holder, got %d: %s", plan.Code, plan.Stdout)
+	}
+	kept, affected := m.units(append(workers(4, 5), "holder.service")...), m.units("worker@5.service")
+	m.exits(75, "dcm use pair")
+	m.untouched(kept)
+	m.bounced(affected)
+	m.healthIs(status.Partial)
+	if r := m.lastRun(); r.Result != runstate.Partial || m.run("ls /dev/dcm/worker-4 | wc -l; ls /dev/dcm/worker-5 | wc -l") != "1\n8" {
+		m.t.Errorf("run: want partial with GPU 5 alone in CPX, got %s, %+v", r.Result, r.GPUs)
+	}
+	kept = m.units(workers(4)...)
+	m.run("systemctl stop holder")
+	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "pair"`)
+	m.untouched(kept)
+	m.run("systemctl start worker@4")
 	m.exits(0, "dcm status")
 }
 

@@ -27,15 +27,16 @@ import (
 
 // Plan is the output of dcm plan --json.
 type Plan struct {
-	Profile  string            `json:"profile"`
-	Steps    []partition.Step  `json:"steps"`
-	Clients  []string          `json:"clients"` // the units that would be restarted
-	Reload   bool              `json:"reload"`  // the driver would be reloaded: no GPU of the node can be used meanwhile
-	Holders  []runstate.Holder `json:"holders"` // processes that block the change, without those of clients
-	Refused  *runstate.Error   `json:"refused,omitempty"`
-	Warnings []string          `json:"warnings"`   // they do not prevent the change
-	Pending  string            `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
-	Parts    []plannedPart     `json:"partitions"` // those of the GPUs that change
+	Profile  string              `json:"profile"`
+	Steps    []partition.Step    `json:"steps"`
+	Clients  []string            `json:"clients"` // the units that would be restarted
+	Reload   bool                `json:"reload"`  // the driver would be reloaded: no GPU of the node can be used meanwhile
+	Holders  []runstate.Holder   `json:"holders"` // processes that block the change, without those of clients
+	Left     []partition.Address `json:"left"`    // GPUs that would stay as they are, since the holders block them and no other
+	Refused  *runstate.Error     `json:"refused,omitempty"`
+	Warnings []string            `json:"warnings"`   // they do not prevent the change
+	Pending  string              `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
+	Parts    []plannedPart       `json:"partitions"` // those of the GPUs that change
 
 	// BusyCheck is whether a process on another GPU blocks a switch of a compute mode; "" if
 	// that is unknown, or if the plan has none.
@@ -84,7 +85,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 		return err
 	}
 	name := nodemodel.NamesByIndex(gpus)
-	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Warnings: []string{}, Parts: []plannedPart{}, name: name}
+	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}, name: name}
 	after, steps, err := nodemodel.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
@@ -105,7 +106,7 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	if err != nil {
 		return err
 	}
-	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Warnings: []string{}, Parts: []plannedPart{}}
+	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}}
 	a := client.Account(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
@@ -160,6 +161,7 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
 	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
+	p.Left = append(p.Left, f.Left...)
 	for _, unit := range f.Included {
 		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}
@@ -214,6 +216,12 @@ func (p Plan) print(con *console.Console) {
 	if p.Refused != nil {
 		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+console.Indent(p.Refused.Message()))
 		return
+	}
+	for _, a := range p.Left {
+		fmt.Fprintf(con.Out, "%s would stay as it is now.\n", a)
+	}
+	if len(p.Left) > 0 {
+		fmt.Fprintln(con.Out, console.Indent(runstate.InUse(p.Holders).Message()))
 	}
 	if switchesCompute(p.Steps) {
 		fmt.Fprintf(con.Out, "The driver's check before a switch: %s.\n", p.BusyCheck)
