@@ -49,7 +49,7 @@ func TestClaims_MatchSimulator(t *testing.T) {
 	}
 }
 
-// claimedBy looks at a node in each of its modes, as a self-test does.
+// claimedBy reads a node in each of its modes, as a self-test does.
 func claimedBy(t *testing.T, facts selftest.Facts, kind string) {
 	t.Helper()
 	node := simtest.Start(t, kind, sim.Options{})

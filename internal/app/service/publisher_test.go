@@ -36,7 +36,7 @@ func TestCatchingUpEndsWithTheCall(t *testing.T) {
 }
 
 // The run succeeds with the present GPUs. The journal names the missing one.
-func TestAMissingGPUIsToldInTheJournalOnce(t *testing.T) {
+func TestPublisher_LogsMissingGPUOnce(t *testing.T) {
 	var logged bytes.Buffer
 	m := &statusPublisher{host: &host.Host{Root: t.TempDir()}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 	a := status.Evaluate(status.Account{Expected: status.Expected{GPUs: 1, Missing: []string{"0000:05:00.0"}}})
