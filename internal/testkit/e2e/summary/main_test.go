@@ -54,6 +54,24 @@ func TestSummary_ExitStatus(t *testing.T) {
 	}
 }
 
+// The last lines have the messages of failed tests, without the journal that follows them.
+func TestSummary_RepeatsMessages(t *testing.T) {
+	var b strings.Builder
+	s := newSummary(&b)
+	output := "    a_test.go:7: exit status: got 1\n        dcm: refused\n" + strings.Repeat("    ---- journal\n", 20)
+	s.add(event{Action: "output", Package: "dcm/e2e", Test: "TestA", Output: output})
+	s.add(event{Action: "fail", Package: "dcm/e2e", Test: "TestA"})
+	s.add(event{Action: "fail", Package: "dcm/e2e", Test: "TestB"})
+	s.add(event{Action: "output", Package: "dcm/e2e", Test: "TestC", Output: "    a_test.go:9: passed\n"})
+	s.add(event{Action: "pass", Package: "dcm/e2e", Test: "TestC"})
+	b.Reset()
+	s.end()
+	got := b.String()
+	if !strings.Contains(got, "dcm/e2e TestA\n    a_test.go:7: exit status: got 1\n        dcm: refused\n") || strings.Contains(got, "passed\n    ") || strings.Count(got, "journal") != 8 || strings.Contains(got, "TestB") {
+		t.Errorf("summary: want the message of TestA and eight lines after it, got:\n%s", got)
+	}
+}
+
 func TestSummary_InvalidInput(t *testing.T) {
 	if err := newSummary(new(strings.Builder)).watch(strings.NewReader("ok dcm 1s"), time.Hour); err == nil {
 		t.Error("plain output of go test was taken for JSON")

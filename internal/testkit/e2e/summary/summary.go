@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ type summary struct {
 	began   map[name]time.Time        // of those that are not waiting for others
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int
-	total   int  // packages, or 0 if unknown
-	printed bool // something was printed since the last tick
+	failed  []string // the messages of failed tests
+	total   int      // packages, or 0 if unknown
+	printed bool     // something was printed since the last tick
 }
 
 func newSummary(w io.Writer) *summary {
@@ -136,6 +138,9 @@ func (s *summary) ended(n name, e event) {
 		return
 	}
 	s.tests[e.Action]++
+	if e.Action == "fail" {
+		s.failed = append(s.failed, messages(n, text)...)
+	}
 	if e.Action != "pass" || strings.HasSuffix(n.pkg, "/e2e") {
 		s.print(e, e.Action != "pass", text)
 	}
@@ -148,11 +153,39 @@ func (s *summary) print(e event, whole bool, text string) {
 	s.say("%-4s %s (%.1fs)\n", e.Action, name{e.Package, e.Test}, e.Elapsed)
 }
 
-// end prints the counts. If no test was run, that is a failure: the pattern matches none.
+// position begins the message of a test, after its indentation.
+var position = regexp.MustCompile(`^ +[a-z0-9_]+_test\.go:[0-9]+: `)
+
+// messages returns the messages in the output of a test, with up to ten lines each. The output of a
+// failed end-to-end test also has the journal, and the end of a log often omits its beginning.
+func messages(n name, output string) []string {
+	const longest = 10
+	var out []string
+	left := 0
+	for line := range strings.Lines(output) {
+		if position.MatchString(line) {
+			if len(out) == 0 {
+				out = append(out, n.String()+"\n")
+			}
+			left = longest
+		}
+		if left > 0 {
+			out = append(out, line)
+			left--
+		}
+	}
+	return out
+}
+
+// end repeats the messages of failed tests and prints the counts. If no test was run, that is a
+// failure: the pattern matches none.
 func (s *summary) end() bool {
 	// A test without an end was interrupted by a panic.
 	for n, b := range s.output {
 		s.say("%scut off: %s\n", b, n)
+	}
+	if len(s.failed) > 0 {
+		s.say("\nmessages of failed tests:\n%s", strings.Join(s.failed, ""))
 	}
 	s.say("\ntests:    %d passed, %d failed, %d skipped\n", s.tests["pass"], s.tests["fail"], s.tests["skip"])
 	s.say("packages: %d passed, %d failed, %d without tests\n", s.pkgs["pass"], s.pkgs["fail"], s.pkgs["skip"])
