@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,12 +18,13 @@ import (
 
 // fakeVendor has the parts of a vendor that these tests use.
 type fakeVendor struct {
-	id     partition.Vendor
-	late   map[partition.Address]string
-	usage  VendorUsage
-	loaded bool
-	fails  error
-	made   []string
+	id       partition.Vendor
+	late     map[partition.Address]string
+	notReady func() // called when a GPU is not ready; may be nil
+	usage    VendorUsage
+	loaded   bool
+	fails    error
+	made     []string
 }
 
 func (m *fakeVendor) vendor() Vendor {
@@ -39,7 +41,12 @@ func (m *fakeVendor) Describe(functions []*Function) error {
 	return nil
 }
 
-func (m *fakeVendor) NotReady(f Function) (reason, hint string)   { return m.late[f.Address], "" }
+func (m *fakeVendor) NotReady(f Function) (reason, hint string) {
+	if m.notReady != nil && m.late[f.Address] != "" {
+		m.notReady()
+	}
+	return m.late[f.Address], ""
+}
 func (m *fakeVendor) Progress([]partition.Address) (string, bool) { return "", m.loaded }
 func (m *fakeVendor) Usage(context.Context) (VendorUsage, error)  { return m.usage, nil }
 func (m *fakeVendor) UsageFingerprint() string                    { return "" }
@@ -116,11 +123,27 @@ func TestDevices_AreInPCIOrder(t *testing.T) {
 	}
 }
 
+// expiring is a context whose deadline passes when done is closed.
+type expiring struct {
+	context.Context
+	done chan struct{}
+}
+
+func (e *expiring) Done() <-chan struct{} { return e.done }
+
+func (e *expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestWait_EveryVendor(t *testing.T) {
 	n, _, second := twoVendors(t)
-	second.late = map[partition.Address]string{b: "it sleeps"}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := &expiring{Context: t.Context(), done: make(chan struct{})}
+	second.late, second.notReady = map[partition.Address]string{b: "it sleeps"}, sync.OnceFunc(func() { close(ctx.done) })
 	if _, err := n.Wait(ctx); err == nil || !strings.Contains(err.Error(), "0000:06:00.0 (0x1234:0x0001): it sleeps") || !IsTransient(err) || Hint(err) == "" {
 		t.Errorf("error %v, transient %t, hint %q", err, IsTransient(err), Hint(err))
 	}

@@ -257,7 +257,7 @@ func TestSettle_ContextEnds(t *testing.T) {
 	c, ctx := p.dial()
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for _, tt := range []struct {
 		name string
