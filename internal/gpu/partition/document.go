@@ -41,14 +41,20 @@ func operatorGuide() Document {
 	return Document{"AMD GPU Operator, Device Config Manager ConfigMap", "32919eeb", "2026-11-23"}
 }
 
-// Remark is a caveat about modes that the driver accepts. The zero value is none.
+// dgxStation is NVIDIA's text about MIG on the GB300 of a DGX Station.
+func dgxStation() Document {
+	return Document{"NVIDIA DGX Station playbooks, mig-configure", "45d747de", "2026-11-23"}
+}
+
+// Remark is a caveat about a shape that the driver accepts, or that fits by the table of
+// boards. The zero value is none.
 type Remark struct {
 	Text   string
 	Source Document
 	NotIn  Document // the document that does not list the modes, if it is another one
 }
 
-// Remarks returns the caveats about the modes of the GPUs, each once: those of a node with
+// Remarks returns the caveats about the shapes of the GPUs, each once: those of a node with
 // different compute modes first, then those of each GPU.
 func Remarks(gpus []GPU) []Remark {
 	var out []Remark
@@ -79,10 +85,13 @@ func mixedRemark(gpus []GPU) Remark {
 	return Remark{}
 }
 
-// remark returns a caveat about the modes of one GPU. The factory default has none.
+// remark returns a caveat about the shape of one GPU. The factory default has none.
 func (g GPU) remark() Remark {
+	if g.MIG != nil {
+		return g.remarkOnMIG()
+	}
 	m, known := LookupModel(g.Vendor, g.Device)
-	if g.MIG != nil || !known || m.Virtual || g.Mode() == (Mode{SPX, NPS1}) {
+	if !known || m.Virtual || g.Mode() == (Mode{SPX, NPS1}) {
 		return Remark{}
 	}
 	switch d := m.listedIn(g.Compute, g.Memory); d {
@@ -93,4 +102,22 @@ func (g GPU) remark() Remark {
 	default:
 		return Remark{fmt.Sprintf("listed by AMD for %s, not in its matrix of validated modes", m.Name), d, partitioningMatrix()}
 	}
+}
+
+// remarkOnMIG returns a caveat about the geometry. By the placements of a board with seven
+// slices, one 3g and two 2g fit. NVIDIA has no such placement for the GB300 of a DGX Station.
+func (g GPU) remarkOnMIG() Remark {
+	if b, known := BoardOf(g); !known || b.Name != "GB300" {
+		return Remark{}
+	}
+	count := make(map[int]int) // GPU instances by their slices
+	for _, i := range g.MIG.Instances {
+		if p, err := ParseMIGProfile(i.Profile); err == nil {
+			count[p.Slices]++
+		}
+	}
+	if count[3] == 0 || count[2] < 2 {
+		return Remark{}
+	}
+	return Remark{"not possible on the GB300 of a DGX Station according to NVIDIA: one 3g with two 2g", dgxStation(), Document{}}
 }

@@ -18,6 +18,7 @@ type vendorData struct {
 
 	Combinations map[string][]string
 	Boards       map[string]map[string]int
+	Excluded     map[string][]map[string]int
 	Devices      []struct{ Device, Board, Product string }
 	Models       []struct {
 		Name, Device, Virtual string
@@ -121,6 +122,44 @@ func TestBoards_Profiles(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-document +table):\n%s", name, diff)
+		}
+	}
+}
+
+// A geometry that NVIDIA excludes gets a remark with the document.
+func TestBoards_ExcludedGeometries(t *testing.T) {
+	d := readVendorData(t, "nvidia-dgx-station")
+	if s := dgxStation(); s.Name != d.Document || s.Revision != d.Revision || s.Read != d.Read {
+		t.Errorf("the document is %s; want %s, revision %s, read %s", s, d.Document, d.Revision, d.Read)
+	}
+	for name, geometries := range d.Excluded {
+		b, ok := LookupBoard(name)
+		if !ok {
+			t.Fatalf("no board %s", name)
+		}
+		for _, counts := range geometries {
+			m, err := NewMIG(counts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := GPU{Vendor: NVIDIA, Device: b.Device, MIG: &m}
+			got := Remarks([]GPU{g})
+			if len(got) != 1 || got[0].Source != dgxStation() {
+				t.Errorf("%s with %s: remarks %v", name, m, got)
+			}
+			g.Device = 0x3182 // a B300, about which the document says nothing
+			if got := Remarks([]GPU{g}); got != nil {
+				t.Errorf("B300 with %s: remarks %v, want none", m, got)
+			}
+		}
+		for _, p := range b.Profiles { // each alone is possible
+			m, err := NewMIG(map[string]int{p.Name: p.InstanceCount})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := Remarks([]GPU{{Vendor: NVIDIA, Device: b.Device, MIG: &m}}); got != nil {
+				t.Errorf("%s with %s: remarks %v, want none", name, m, got)
+			}
 		}
 	}
 }
