@@ -1,13 +1,18 @@
 package selftestcmd
 
 import (
+	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
+	"dcm/internal/frontends/status"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
 )
@@ -90,6 +95,27 @@ func TestSelftestEnd(t *testing.T) {
 		}
 		if exitcode.Code(err) != tt.code || text != tt.text {
 			t.Errorf("%s: %v, exit status %d", name, err, exitcode.Code(err))
+		}
+	}
+}
+
+func TestViewOf(t *testing.T) {
+	gpus := []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "SPX", Memory: "NPS1"}, Partitions: 1}, {Address: "0000:26:00.0", Why: "driver not bound"}}
+	seen := selftest.View{By: "the daemon's account", Modes: map[string]string{"0000:05:00.0": "SPX/NPS1"}, Parts: map[string]int{"0000:05:00.0": 1}}
+	part := seen
+	part.Problem = "0000:26:00.0: timed out"
+	for name, tt := range map[string]struct {
+		account status.Account
+		absent  error
+		want    selftest.View
+	}{
+		"the daemon's":             {status.Account{GPUs: gpus}, nil, seen},
+		"not read completely":      {status.Account{GPUs: gpus, Hidden: []status.Unavailable{{Part: "gpus", Why: part.Problem}}}, nil, part},
+		"not the daemon's":         {status.Account{GPUs: gpus}, errors.New("dcm.service is not running"), selftest.View{By: seen.By, Problem: "the daemon does not answer: dcm.service is not running"}},
+		"before the first reading": {status.Account{Daemon: status.Daemon{Phase: runstate.Starting}}, nil, selftest.View{By: seen.By, Problem: "the daemon is starting"}},
+	} {
+		if diff := cmp.Diff(tt.want, viewOf(tt.account, tt.absent)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -1,15 +1,16 @@
 package gather
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/host/hosttest"
-	"dcm/internal/leases/reservation"
 	"os"
 	"slices"
 	"testing"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/leases/reservation"
 )
 
 func TestReservationState_GuardOff(t *testing.T) {
@@ -38,8 +39,16 @@ func TestReservationState_GuardOff(t *testing.T) {
 	if err := os.WriteFile(h.GuardOff(), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := why(); got != "an administrator has switched the guard off" {
+	got := why()
+	if got != "an administrator has switched the guard off" {
 		t.Errorf("reason: got %q", got)
+	}
+	a := status.Evaluate(status.Account{
+		Reserved: []status.Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}},
+		Guard:    status.Guard{Why: got},
+	})
+	if len(a.Problems) != 1 || a.Problems[0].Hint != "dcm guard on" {
+		t.Errorf("problems: got %+v, want the hint to switch the guard on", a.Problems)
 	}
 }
 
