@@ -67,14 +67,17 @@ func (s Snapshot) leases() []string {
 
 // Allocations returns each partition with its holders.
 func Allocations(s Snapshot) []Allocation {
-	out := make([]Allocation, len(s.Parts))
-	for i, p := range s.Parts {
-		h := Allocation{Part: p, For: s.Reserved[p.Name]}
-		for _, u := range s.Units {
-			if u.Active && slices.Contains(u.Allowed, p.Render) {
-				h.Units = append(h.Units, u.Unit)
+	units := make(map[string][]string) // active units, by the nodes that they may open
+	for _, u := range s.Units {
+		for i, node := range u.Allowed {
+			if u.Active && !slices.Contains(u.Allowed[:i], node) {
+				units[node] = append(units[node], u.Unit)
 			}
 		}
+	}
+	out := make([]Allocation, len(s.Parts))
+	for i, p := range s.Parts {
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)
@@ -131,14 +134,21 @@ func all(allocations []Allocation) []runstate.Part {
 	return out
 }
 
-// count returns how many partitions the leases of some users have. counts selects the users.
+// count returns how many partitions the leases of some users have. counts selects the users. It is
+// called once for each user, since it may read the group database.
 func count(allocations []Allocation, counts func(uid uint32) bool) int {
-	n := 0
+	byUser := make(map[uint32]int)
 	for _, h := range allocations {
 		for _, unit := range h.Units {
-			if name, ok := unitname.ParseLease(unit); ok && counts(name.UID) {
-				n++
+			if name, ok := unitname.ParseLease(unit); ok {
+				byUser[name.UID]++
 			}
+		}
+	}
+	n := 0
+	for uid, partitions := range byUser {
+		if counts(uid) {
+			n += partitions
 		}
 	}
 	return n
