@@ -18,14 +18,14 @@ func newFault() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "fault",
 		Short:   "inject a fault",
-		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --clear",
+		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --gpu 0000:05:00.0 --appear\n  dcm-sim fault --clear",
 		Args:    cobra.NoArgs,
 	}
 	var f sim.Fault
 	mount := mountFlag(c)
 	flags := c.Flags()
 	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; with load, all is the load as a whole")
-	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load, show; now for --vanish")
+	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load, show; now for --vanish and --appear")
 	times := flags.String("times", "1", "number of times, or always")
 	clearAll := flags.Bool("clear", false, "disarm every fault")
 	flags.StringVar(&f.File, "file", "", "strike only reads of this partition file; with show, a file of the GPU or any by its path")
@@ -33,6 +33,7 @@ func newFault() *cobra.Command {
 	flags.BoolVar(&f.After, "after", false, "fail after the operation took effect (always for EIO of compute)")
 	flags.Var(text{&f.Hang}, "hang", "block for this long, or forever")
 	flags.BoolVar(&f.Vanish, "vanish", false, "remove the GPU from the bus")
+	flags.BoolVar(&f.Appear, "appear", false, "add the GPU to the bus after --vanish, as hot-plug does")
 	flags.BoolVar(&f.Wrong, "wrong", false, "report success without effect; a read shows another mode")
 	flags.BoolVar(&f.Short, "short", false, "a read ends in the middle of the word")
 	flags.BoolVar(&f.Gone, "gone", false, "with show: the file is not there")

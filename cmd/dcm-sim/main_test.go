@@ -81,6 +81,8 @@ func TestCommands(t *testing.T) {
 		{line: "modprobe amdgpu", code: 1, stderr: "modprobe: ERROR: could not insert 'amdgpu': Input/output error\n"},
 		{line: "modprobe amdgpu user_partt_mode=9", code: 1, stderr: "modprobe: ERROR: could not insert 'amdgpu': Invalid argument\n"},
 		{line: "dcm-sim modprobe --mount " + n.Mount + " amdgpu user_partt_mode=4"},
+		{line: "dcm-sim fault --gpu 46:00.0 --vanish"},
+		{line: "dcm-sim fault --gpu 46:00.0 --appear"},
 		{line: "dcm-sim fault --gpu 26:00.0 --vanish"},
 		{line: "dcm-sim fault --op read --short --times always"},
 		{line: "dcm-sim fault --clear"},
@@ -103,7 +105,7 @@ func TestCommands(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		t.Fatal(err)
 	}
-	if s.Loads != 1 || s.Unloads != 1 || s.GPUs[0].Compute != "CPX" || !s.GPUs[1].Vanished || len(s.Faults) != 0 {
+	if s.Loads != 1 || s.Unloads != 1 || s.GPUs[0].Compute != "CPX" || !s.GPUs[1].Vanished || s.GPUs[2].Vanished || len(s.Faults) != 0 {
 		t.Errorf("ended as %s", out)
 	}
 	if len(s.Allowed) != 1 || s.Allowed[0].Unit != "vllm@3.service" || len(s.Allowed[0].GPUs) != 2 {

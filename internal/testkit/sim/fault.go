@@ -22,7 +22,7 @@ const (
 	OpRead    Op = "read"    // a read of a partition file
 	OpUnload  Op = "unload"
 	OpLoad    Op = "load" // with a GPU: the driver's probe of that GPU
-	OpNow     Op = "now"  // no operation: the fault occurs immediately; only for Vanish
+	OpNow     Op = "now"  // no operation: the fault occurs immediately; only for Vanish and Appear
 	OpShow    Op = "show" // a file has other properties until the faults are cleared
 )
 
@@ -41,6 +41,7 @@ type Fault struct {
 	// GPU, not the load of the module.
 	Hang   Duration `json:"hang,omitempty"`
 	Vanish bool     `json:"vanish,omitempty"` // the GPU is removed from the bus: ENODEV
+	Appear bool     `json:"appear,omitempty"` // a GPU that has vanished is added to the bus, and its driver probes it
 	Wrong  bool     `json:"wrong,omitempty"`  // a write has no effect, but returns success; a read returns another mode
 	Short  bool     `json:"short,omitempty"`  // a read returns only a part of the word
 	// Unknown makes a read of a mode return 15, which is no mode. A GPU that has left the bus does
@@ -63,13 +64,15 @@ func (f Fault) Check() error {
 	switch {
 	case !slices.Contains(ops, f.Op):
 		return fmt.Errorf("unknown operation %q: there are %s", f.Op, partition.List(ops))
-	case f.Op == OpNow && (!f.Vanish || f.GPU == ""):
-		return errors.New("only a GPU's vanishing can happen now")
+	case f.Op == OpNow && (f.Vanish == f.Appear || f.GPU == ""):
+		return errors.New("only one GPU's vanishing or appearing can happen now")
+	case f.Op != OpNow && f.Appear:
+		return errors.New("a GPU can only appear now")
 	case f.Op == OpShow && (f.File == "" || !f.Gone && f.Permissions == 0):
 		return errors.New("a file is shown otherwise by its name: let it be gone, or have other permissions")
 	case f.Op == OpShow:
 		return nil
-	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Wrong && !f.Short && !f.Unknown:
+	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Appear && !f.Wrong && !f.Short && !f.Unknown:
 		return fmt.Errorf("a fault of %s that does nothing: give it an errno, or let it hang, vanish, be wrong or be short", f.Op)
 	case f.Skip < 0 || f.Times < 0:
 		return errors.New("a fault cannot skip or strike less than zero times")
@@ -87,9 +90,12 @@ func (n *Node) Inject(f Fault) error {
 	if f.GPU != "" && n.find(f.GPU) == nil {
 		return fmt.Errorf("there is no GPU at %s", f.GPU)
 	}
-	if f.Op == OpNow {
-		n.vanish(n.find(f.GPU))
+	switch b := n.find(f.GPU); {
+	case f.Op == OpNow && f.Vanish:
+		n.vanish(b)
 		return nil
+	case f.Op == OpNow:
+		return n.appear(b)
 	}
 	f.Times = max(f.Times, 1)
 	f.After = f.After || f.Op == OpCompute && f.Errno == Errno(syscall.EIO)
@@ -125,7 +131,7 @@ func (n *Node) lie(root *Entry) {
 	}
 }
 
-// ClearFaults removes all faults. A GPU that has vanished does not return.
+// ClearFaults removes all faults. A GPU that has vanished stays away until it appears.
 func (n *Node) ClearFaults() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

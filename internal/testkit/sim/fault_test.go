@@ -176,7 +176,10 @@ func TestFault_Invalid(t *testing.T) {
 	}{
 		{Fault{Op: "frob", Wrong: true}, "unknown operation"},
 		{Fault{Op: OpCompute}, "does nothing"},
-		{Fault{Op: OpNow, Vanish: true}, "only a GPU"},
+		{Fault{Op: OpNow, Vanish: true}, "only one GPU"},
+		{Fault{Op: OpNow, GPU: first, Vanish: true, Appear: true}, "only one GPU"},
+		{Fault{Op: OpNow, GPU: first, Appear: true}, "that has vanished"},
+		{Fault{Op: OpLoad, GPU: first, Appear: true}, "only appear now"},
 		{Fault{Op: OpNow, GPU: first, Wrong: true}, "vanishing"},
 		{Fault{Op: OpLoad, GPU: "0000:ff:00.0", Vanish: true}, "no GPU at 0000:ff:00.0"},
 		{Fault{Op: OpLoad, Wrong: true, Times: -1}, "less than zero"},

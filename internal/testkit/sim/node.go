@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -150,6 +151,28 @@ func (n *Node) vanish(b *board) {
 		n.lose(b)
 	}
 	n.changed()
+}
+
+// appear adds a GPU that has vanished to the bus, as PCIe hot-plug does: the device's event comes
+// first, then the probe of its driver if that is loaded. The caller holds n.mu.
+func (n *Node) appear(b *board) error {
+	if !b.vanished || b.Chip.NVIDIA() {
+		return fmt.Errorf("%s cannot appear: want an AMD GPU that has vanished", b.Address)
+	}
+	b.vanished, b.pending, b.next = false, "", ""
+	for _, other := range n.hive(b) { // the driver keeps a requested memory mode for the whole hive
+		if other != b && !other.vanished && (other.bound || n.module != live) {
+			b.pending, b.next = other.pending, other.next
+			break
+		}
+	}
+	n.changed()
+	n.emit("add", pciPath(b.Address), "pci")
+	if n.module == live {
+		n.bind(b)
+		n.came(b)
+	}
+	return nil
 }
 
 // changed records that files were added or removed. The caller holds n.mu.

@@ -59,6 +59,7 @@ func TestNode_Invariants(t *testing.T) {
 			},
 			"unload nvidia": func(*rapid.T) { n.UnloadNVIDIA() },
 			"load nvidia":   func(*rapid.T) { n.LoadNVIDIA() },
+			"appear":        func(t *rapid.T) { n.Inject(Fault{Op: OpNow, GPU: gpu(t), Appear: true}) },
 			"vanish":        func(t *rapid.T) { n.Inject(Fault{Op: OpNow, GPU: gpu(t), Vanish: true}) },
 			"reset":         func(*rapid.T) { n.Reset() },
 		})

@@ -53,6 +53,42 @@ func TestUevent_Reload(t *testing.T) {
 	}
 }
 
+// A GPU that is added to the bus is probed if its driver is loaded.
+func TestUevent_HotPlug(t *testing.T) {
+	k, err := LookupKind("mi210-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := k.Boards[1].Address
+	path := "/" + pciPath(a)
+	for name, loaded := range map[string]bool{"driver loaded": true, "driver not loaded": false} {
+		var seen []Uevent
+		n := New(k, Options{Uevent: func(u Uevent) { seen = append(seen, u) }})
+		if err := n.Inject(Fault{Op: OpNow, GPU: a, Vanish: true}); err != nil {
+			t.Fatal(err)
+		}
+		if !loaded {
+			if err := n.Unload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen = nil
+		if err := n.Inject(Fault{Op: OpNow, GPU: a, Appear: true}); err != nil {
+			t.Fatal(err)
+		}
+		want := []Uevent{{"add", path, "pci"}}
+		if loaded {
+			want = append(want, Uevent{"add", path + "/drm/renderD129", "drm"}, Uevent{"add", path + "/drm/card1", "drm"}, Uevent{"bind", path, "pci"})
+		}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if g := n.State().GPUs[1]; g.Vanished || g.Bound != loaded {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}
+
 // modprobe -r amdgpu unloads drm unless another driver uses it.
 func TestUevent_DRMModule(t *testing.T) {
 	for kind, want := range map[string]bool{"mi300x-8": false, "mi300x-8-bmc": true, "mi300x-4+h100-4": true} {
