@@ -18,7 +18,7 @@ func newFault() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "fault",
 		Short:   "inject a fault",
-		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --gpu 0000:05:00.0 --appear\n  dcm-sim fault --clear",
+		Example: "  dcm-sim fault --gpu 0000:05:00.0 --op compute --errno EIO\n  dcm-sim fault --op load --errno ENODEV --times always\n  dcm-sim fault --gpu 0000:05:00.0 --vanish\n  dcm-sim fault --clear",
 		Args:    cobra.NoArgs,
 	}
 	var f sim.Fault
