@@ -11,23 +11,24 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// deviceLists are the device lists of leases as PID 1 has reported them: to read them again
-// takes a call for each lease. A scope's list is set when the scope starts. Later changes are
-// loaded by a daemon-reload, or made by systemctl set-property, which leaves a drop-in.
+// deviceLists are the device lists of leases as PID 1 has reported them, with links resolved: to read
+// them again takes a call for each lease, and to resolve them a call for each node. A scope's list is
+// set when the scope starts, and systemd resolves it then. Later changes are loaded by a daemon-reload,
+// or made by systemctl set-property, which leaves a drop-in.
 type deviceLists struct {
 	mu     sync.Mutex
 	loaded uint64              // see [systemd.Conn.LoadedAt]; of known
 	known  map[string][]string // by unit
 }
 
-// of returns the paths of a lease's DeviceAllow=. ok is false if PID 1 has to be queried.
-func (d *deviceLists) of(unit string, loaded uint64) (paths []string, ok bool) {
+// of returns the nodes of a lease's DeviceAllow=. ok is false if PID 1 has to be queried.
+func (d *deviceLists) of(unit string, loaded uint64) (nodes []string, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.loaded == loaded {
-		paths, ok = d.known[unit]
+		nodes, ok = d.known[unit]
 	}
-	return paths, ok
+	return nodes, ok
 }
 
 // editedUnits reads which units systemctl set-property has changed: it writes drop-ins, those of
@@ -47,6 +48,21 @@ func editedUnits(h *host.Host) (edited func(unit string) bool) {
 		}
 	}
 	return func(unit string) bool { return units[unit] }
+}
+
+// resolveLists resolves the links in the lists of units. known returns the list of a unit that is
+// resolved already, and resolve the node that a path leads to.
+func resolveLists(list []systemd.Tenant, known func(unit string) ([]string, bool), resolve func(path string) string) {
+	for i, t := range list {
+		nodes, resolved := known(t.Unit)
+		if !resolved {
+			nodes = make([]string, len(t.Allow))
+			for j, path := range t.Allow {
+				nodes[j] = resolve(path)
+			}
+		}
+		list[i].Allow = nodes
+	}
 }
 
 // keep replaces the lists by those of the leases that there are now. PID 1 had loaded its units

@@ -1,8 +1,10 @@
 package leaseservice
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"dcm/internal/engine/host"
@@ -49,6 +51,37 @@ func TestDeviceLists(t *testing.T) {
 	d.keep(list[2:], loaded)
 	if got := known(); got != nil {
 		t.Errorf("a lease that has ended is known: %q", got)
+	}
+}
+
+// The work for a lease must not grow with the number of leases: one that is known is not resolved.
+func TestResolveLists_OnlyUnknown(t *testing.T) {
+	var list []systemd.Tenant
+	for i := range 60 {
+		list = append(list, systemd.Tenant{Unit: fmt.Sprintf("dcm-lease-0-%08x.scope", i), Allow: []string{"/dev/kfd", "/dev/link"}})
+	}
+	list = append(list, systemd.Tenant{Unit: "alpha.service", Allow: []string{"/dev/dcm/alpha/render0"}})
+	var d deviceLists
+	calls := func() (n int) {
+		read := slices.Clone(list) // as PID 1 reports it
+		resolveLists(read, func(unit string) ([]string, bool) { return d.of(unit, 1) }, func(path string) string {
+			n++
+			return path + "-resolved"
+		})
+		d.keep(read, 1)
+		for _, u := range read {
+			if slices.ContainsFunc(u.Allow, func(node string) bool { return !strings.HasSuffix(node, "-resolved") }) {
+				t.Errorf("%s: got %q, want its links resolved once", u.Unit, u.Allow)
+			}
+		}
+		return n
+	}
+	if got := calls(); got != 121 {
+		t.Errorf("first reading: got %d paths resolved, want all 121", got)
+	}
+	list = append(list, systemd.Tenant{Unit: "dcm-lease-0-0000ffff.scope", Allow: []string{"/dev/kfd", "/dev/link"}})
+	if got := calls(); got != 3 {
+		t.Errorf("with one more lease: got %d paths resolved, want its two and that of the service", got)
 	}
 }
 

@@ -171,16 +171,23 @@ func unexpectedUsers(part runstate.Part, holders []gpu.Holder, observers []strin
 // unitDevices returns the units in dcm.slice with their devices, links resolved.
 func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded func() (uint64, error)) ([]lease.UnitDevices, error) {
 	edited := editedUnits(p.host)
-	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, func(unit string) ([]string, bool) {
+	known := func(unit string) ([]string, bool) {
 		at, err := loaded()
 		if err != nil || edited(unit) {
 			return nil, false
 		}
 		return p.lists.of(unit, at)
-	})
+	}
+	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, known)
 	if err != nil {
 		return nil, err
 	}
+	resolveLists(list, known, func(path string) string {
+		if to, err := os.Readlink(p.host.Path(path)); err == nil {
+			return sanitize.Text(to)
+		}
+		return path
+	})
 	var at uint64
 	if len(list) > 0 {
 		at, _ = loaded() // 0: the lists are read again next time
@@ -188,13 +195,7 @@ func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded
 	p.lists.keep(list, at)
 	out := make([]lease.UnitDevices, len(list))
 	for i, t := range list {
-		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true}
-		for _, path := range t.Allow {
-			if to, err := os.Readlink(p.host.Path(path)); err == nil {
-				path = sanitize.Text(to)
-			}
-			out[i].Allowed = append(out[i].Allowed, path)
-		}
+		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true, Allowed: t.Allow}
 	}
 	return out, nil
 }

@@ -31,18 +31,22 @@ func (g Cgroups) UnitsInSlice(ctx context.Context, slice string, known func(unit
 	}
 	list = slices.DeleteFunc(list, func(l listed) bool { return !l.up() })
 	out := make([]Tenant, len(list))
-	err = each(len(list), func(i int) (err error) {
-		l := list[i].unit
-		out[i] = Tenant{Unit: sanitize.Text(l.Name), Active: l.Active, Description: sanitize.Text(list[i].description)}
+	var unknown []int // the lists that are read
+	for i, l := range list {
+		out[i] = Tenant{Unit: sanitize.Text(l.unit.Name), Active: l.unit.Active, Description: sanitize.Text(l.description)}
+		ok := false
 		if known != nil {
-			if allow, ok := known(out[i].Unit); ok {
-				out[i].Allow = allow
-				return nil
-			}
+			out[i].Allow, ok = known(out[i].Unit)
 		}
-		if out[i].Allow, err = g.deviceAllow(ctx, l.Name); err != nil {
+		if !ok {
+			unknown = append(unknown, i)
+		}
+	}
+	err = each(len(unknown), func(n int) (err error) {
+		i := unknown[n]
+		if out[i].Allow, err = g.deviceAllow(ctx, list[i].unit.Name); err != nil {
 			out[i].Active = "" // removed below, if the unit has ended
-			return g.t.unloadedSince(ctx, l.Name, err)
+			return g.t.unloadedSince(ctx, list[i].unit.Name, err)
 		}
 		return nil
 	})
