@@ -8,7 +8,6 @@ package doctor
 import (
 	"fmt"
 
-	"dcm/internal/linux/sysfs"
 	"dcm/internal/text"
 )
 
@@ -89,14 +88,4 @@ func Run(root string, cfg Config) Report {
 		}
 	}
 	return r
-}
-
-// text returns the content of an attribute, "" if it cannot be read: what a check cannot
-// see is no finding.
-func (f *facts) text(elem ...string) string {
-	s, err := sysfs.Optional(f.path(elem...))
-	if err != nil {
-		return ""
-	}
-	return s
 }

@@ -43,6 +43,16 @@ func (f *facts) path(elem ...string) string {
 	return filepath.Join(append([]string{f.root}, elem...)...)
 }
 
+// text returns the content of an attribute, "" if it cannot be read: what a check cannot
+// see is no finding.
+func (f *facts) text(elem ...string) string {
+	s, err := sysfs.Optional(f.path(elem...))
+	if err != nil {
+		return ""
+	}
+	return s
+}
+
 func (f *facts) exists(elem ...string) bool {
 	_, err := os.Lstat(f.path(elem...))
 	return err == nil

@@ -13,10 +13,7 @@ import (
 // no unit of its own.
 const changePollInterval = 15 * time.Second
 
-// Changed returns a channel that is closed when a unit has ended, at the latest after
-// changePollInterval.
-func (p *Partitions) Changed(ctx context.Context) <-chan struct{} { return changed(ctx, p.host) }
-
+// changed is [Partitions.Changed].
 func changed(ctx context.Context, h *host.Host) <-chan struct{} {
 	out := make(chan struct{})
 	ready := make(chan struct{})

@@ -222,3 +222,7 @@ func (p *Partitions) Lock() (func(), error) {
 	}
 	return release, nil
 }
+
+// Changed returns a channel that is closed when a unit has ended, at the latest after
+// changePollInterval.
+func (p *Partitions) Changed(ctx context.Context) <-chan struct{} { return changed(ctx, p.host) }

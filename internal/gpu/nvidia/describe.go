@@ -12,7 +12,6 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/linux/sysfs"
 )
 
 // Values of [gpu.Device.SkipReason].
@@ -165,13 +164,4 @@ func (n *inventory) modeBlocked(a partition.Address, g nvml.GPU) string {
 		return "MIG needs a reset, and the kernel has none for this GPU" + then
 	}
 	return ""
-}
-
-func (h host) subsystem(a partition.Address) (vendor, device uint16) {
-	v, err := sysfs.Number(h.AttributePath(a, "subsystem_vendor"), 16)
-	d, other := sysfs.Number(h.AttributePath(a, "subsystem_device"), 16)
-	if err != nil || other != nil {
-		return 0, 0
-	}
-	return uint16(v), uint16(d)
 }

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/sysfs"
 )
 
 const driver = "nvidia"
@@ -17,4 +19,13 @@ func (h host) module() gpu.Module { return h.Module(driver) }
 // proc returns a path below /proc/driver/nvidia.
 func (h host) proc(elem ...string) string {
 	return filepath.Join(append([]string{h.Proc, "driver/nvidia"}, elem...)...)
+}
+
+func (h host) subsystem(a partition.Address) (vendor, device uint16) {
+	v, err := sysfs.Number(h.AttributePath(a, "subsystem_vendor"), 16)
+	d, other := sysfs.Number(h.AttributePath(a, "subsystem_device"), 16)
+	if err != nil || other != nil {
+		return 0, 0
+	}
+	return uint16(v), uint16(d)
 }
