@@ -83,7 +83,7 @@ func (k boardRow) matches(g GPU) bool {
 // withKnownCounts corrects InstanceCount in the profiles that the driver reports, since it
 // is wrong for an A30. On a known board an instance fits at each of its starts, but there is
 // one set of media engines.
-func (g GPU) withKnownCounts(told []InstanceProfile) []InstanceProfile {
+func withKnownCounts(g GPU, told []InstanceProfile) []InstanceProfile {
 	if !slices.ContainsFunc(boards(), func(k boardRow) bool { return k.matches(g) }) {
 		return told
 	}

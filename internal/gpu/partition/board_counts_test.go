@@ -36,7 +36,7 @@ func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 
 func TestInstanceCount_OfTable(t *testing.T) {
 	for _, b := range Boards() {
-		if diff := cmp.Diff(b.Profiles, GPU{Vendor: NVIDIA, Device: b.Device}.withKnownCounts(b.Profiles)); diff != "" {
+		if diff := cmp.Diff(b.Profiles, withKnownCounts(GPU{Vendor: NVIDIA, Device: b.Device}, b.Profiles)); diff != "" {
 			t.Errorf("%s (-table +counted):\n%s", b.Name, diff)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"dcm/internal/sorting"
 )
 
 // Criteria restrict which partitions are requested. The zero value accepts any.
@@ -108,23 +106,4 @@ func (s Criteria) Match(there []string) ([]string, error) {
 		return []string{}, &NoMatchError{s, all}
 	}
 	return out, nil
-}
-
-// Kinds returns the kinds of the GPU's partitions in their order.
-func (g GPU) Kinds() []string {
-	if g.MIG == nil || g.MIG.Off {
-		return slices.Repeat([]string{KindOf(g.Vendor, g.Shape().String())}, g.Partitions())
-	}
-	list := slices.Clone(g.MIG.Instances)
-	sorting.By(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
-	var out []string
-	for _, i := range list {
-		for _, name := range i.Compute {
-			out = append(out, KindOf(g.Vendor, name))
-		}
-		if len(i.Compute) == 0 {
-			out = append(out, KindOf(g.Vendor, i.Profile))
-		}
-	}
-	return out
 }

@@ -40,7 +40,7 @@ func Describe(name string, have []GPU) (Profile, error) {
 func groupNeighbours(gpus []GPU) []Group {
 	var groups []Group
 	for i, g := range gpus {
-		if i > 0 && g.Compute == gpus[i-1].Compute && g.sameGeometry(gpus[i-1]) {
+		if i > 0 && g.Compute == gpus[i-1].Compute && sameGeometry(g, gpus[i-1]) {
 			groups[len(groups)-1].Count++
 			continue
 		}
@@ -54,6 +54,6 @@ func groupNeighbours(gpus []GPU) []Group {
 	return groups
 }
 
-func (g GPU) sameGeometry(o GPU) bool {
+func sameGeometry(g, o GPU) bool {
 	return g.MIG == nil || g.MIG.unplaced().Same(o.MIG.unplaced())
 }

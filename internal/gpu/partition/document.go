@@ -65,7 +65,7 @@ func Remarks(gpus []GPU) []Remark {
 	}
 	add(mixedRemark(gpus))
 	for _, g := range gpus {
-		add(g.remark())
+		add(remarkOn(g))
 	}
 	return out
 }
@@ -85,10 +85,10 @@ func mixedRemark(gpus []GPU) Remark {
 	return Remark{}
 }
 
-// remark returns a caveat about the shape of one GPU. The factory default has none.
-func (g GPU) remark() Remark {
+// remarkOn returns a caveat about the shape of one GPU. The factory default has none.
+func remarkOn(g GPU) Remark {
 	if g.MIG != nil {
-		return g.remarkOnMIG()
+		return remarkOnMIG(g)
 	}
 	m, known := LookupModel(g.Vendor, g.Device)
 	if !known || m.Virtual || g.Mode() == (Mode{SPX, NPS1}) {
@@ -106,7 +106,7 @@ func (g GPU) remark() Remark {
 
 // remarkOnMIG returns a caveat about the geometry. By the placements of a board with seven
 // slices, one 3g and two 2g fit. NVIDIA has no such placement for the GB300 of a DGX Station.
-func (g GPU) remarkOnMIG() Remark {
+func remarkOnMIG(g GPU) Remark {
 	if b, known := BoardOf(g); !known || b.Name != "GB300" {
 		return Remark{}
 	}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,6 +104,14 @@ func (m Mode) String() string {
 // Mode returns the current modes of the GPU.
 func (g GPU) Mode() Mode { return Mode{g.Compute, g.Memory} }
 
+// Shape returns the current shape of the GPU.
+func (g GPU) Shape() Shape {
+	if g.MIG != nil {
+		return Shape{MIG: g.MIG}
+	}
+	return Shape{Mode: g.Mode()}
+}
+
 // Partitions returns the current number of partitions. With MIG off it is 1.
 func (g GPU) Partitions() int {
 	if g.MIG != nil {
@@ -117,6 +126,25 @@ func (g GPU) xcc() int {
 	}
 	m, _ := LookupModel(g.Vendor, g.Device)
 	return m.XCC
+}
+
+// Kinds returns the kinds of the GPU's partitions in their order.
+func (g GPU) Kinds() []string {
+	if g.MIG == nil || g.MIG.Off {
+		return slices.Repeat([]string{KindOf(g.Vendor, g.Shape().String())}, g.Partitions())
+	}
+	list := slices.Clone(g.MIG.Instances)
+	sorting.By(list, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
+	var out []string
+	for _, i := range list {
+		for _, name := range i.Compute {
+			out = append(out, KindOf(g.Vendor, name))
+		}
+		if len(i.Compute) == 0 {
+			out = append(out, KindOf(g.Vendor, i.Profile))
+		}
+	}
+	return out
 }
 
 // Selector names a GPU in a profile, by PCI address or by index among the partitionable GPUs

@@ -91,10 +91,10 @@ func Forecast(have []GPU, steps Steps) []GPU {
 					pending[g.Address] = Memory(s.To)
 				}
 			case ReloadDriver:
-				g.applyReload(pending[g.Address])
+				applyReload(g, pending[g.Address])
 			default:
 				if s.GPU == g.Address {
-					g.applyShape(g.Shape().AfterStep(s))
+					applyShape(g, g.Shape().AfterStep(s))
 				}
 			}
 		}
@@ -103,13 +103,13 @@ func Forecast(have []GPU, steps Steps) []GPU {
 }
 
 // applyShape sets the state after a step that takes effect immediately.
-func (g *GPU) applyShape(s Shape) {
+func applyShape(g *GPU, s Shape) {
 	g.Compute, g.MIG, g.MIGPending = s.Compute, s.MIG, false
 }
 
 // applyReload sets the state after a driver load. pending is the requested memory mode, ""
 // for none.
-func (g *GPU) applyReload(pending Memory) {
+func applyReload(g *GPU, pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
 		// The device's list is for the old memory mode.

@@ -17,7 +17,7 @@ const (
 func node(device uint16, n int, m Memory) []GPU {
 	gpus := Typical(device, n)
 	for i := range gpus {
-		gpus[i].applyReload(m)
+		applyReload(&gpus[i], m)
 	}
 	return gpus
 }

@@ -73,7 +73,7 @@ func PredefinedNames(gpus []GPU) []string {
 // those of the table of boards.
 func (g GPU) instanceProfiles() ([]InstanceProfile, error) {
 	if g.Profiles != nil {
-		return g.withKnownCounts(g.Profiles), nil
+		return withKnownCounts(g, g.Profiles), nil
 	}
 	if b, known := BoardOf(g); known && g.MIG.Off {
 		return b.Profiles, nil

@@ -7,14 +7,6 @@ type Shape struct {
 	MIG *MIG `json:"mig,omitempty"` // nil for a GPU with modes
 }
 
-// Shape returns the current shape of the GPU.
-func (g GPU) Shape() Shape {
-	if g.MIG != nil {
-		return Shape{MIG: g.MIG}
-	}
-	return Shape{Mode: g.Mode()}
-}
-
 // String returns the short form: "CPX/NPS4", "3g.40gb, 2×2g.20gb", "MIG off".
 func (s Shape) String() string {
 	if s.MIG != nil {
