@@ -14,7 +14,7 @@ import (
 // /proc/PID/maps has device and inode of the node. A node elsewhere, for example in a
 // container, has another inode and is known by its device number only.
 func (p *scanWorker) scanMappings() {
-	f, err := os.Open(p.dir(p.pid, "maps"))
+	f, err := os.Open(p.scan.dir(p.pid, "maps"))
 	if err != nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (p *scanWorker) scanMappings() {
 		if !ok {
 			continue
 		}
-		device := p.nodes.lookup(identity{dev: m.dev, ino: m.ino})
+		device := p.scan.nodes.lookup(identity{dev: m.dev, ino: m.ino})
 		if device == nil && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
 			device = p.resolveMapping(m)
 		}
@@ -41,10 +41,10 @@ func (p *scanWorker) scanMappings() {
 // count shows the mapping.
 func (p *scanWorker) resolveMapping(m mapping) *node {
 	var st unix.Stat_t
-	if unix.Stat(p.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.matches(p.dir(p.pid, "root"+m.path), &st) && !m.matches(m.path, &st) {
+	if unix.Stat(p.scan.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.matches(p.scan.dir(p.pid, "root"+m.path), &st) && !m.matches(m.path, &st) {
 		return nil
 	}
-	return p.nodes.lookup(identify(&st))
+	return p.scan.nodes.lookup(identify(&st))
 }
 
 // matches reports whether path leads to the mapped file, and fills in st.

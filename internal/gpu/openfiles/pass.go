@@ -46,7 +46,7 @@ func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 
 // work inspects one process after the other.
 func (r *pass) work() {
-	p := &scanWorker{Scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
+	p := &scanWorker{scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
 	for pid := r.next(); pid > 0; pid = r.next() {
 		if !r.record(p.scanProcess(pid)) {
 			return // the process was abandoned

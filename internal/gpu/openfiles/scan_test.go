@@ -38,7 +38,7 @@ func tree(t *testing.T) (proc string, nodes *Nodes) {
 // one looks at one process.
 func one(t *testing.T, s *Scan, pid int) result {
 	t.Helper()
-	return (&scanWorker{Scan: s, ctx: t.Context(), buf: make([]byte, largeChunk)}).scanProcess(pid)
+	return (&scanWorker{scan: s, ctx: t.Context(), buf: make([]byte, largeChunk)}).scanProcess(pid)
 }
 
 func must(t *testing.T, err error) {

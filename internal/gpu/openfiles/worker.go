@@ -16,7 +16,7 @@ import (
 
 // scanWorker inspects processes, one at a time.
 type scanWorker struct {
-	*Scan
+	scan *Scan
 	result
 	ctx      context.Context
 	deadline time.Time
@@ -29,14 +29,14 @@ type scanWorker struct {
 // scanProcess inspects the open files of a process, those of threads with their own table,
 // and its mappings if withMappings is set.
 func (p *scanWorker) scanProcess(pid int) result {
-	p.result, p.deadline, p.checks = result{pid: pid}, time.Now().Add(p.perProcess), 0
-	if p.scanFiles(pid, p.dir(pid, "fd")); !p.deferred {
+	p.result, p.deadline, p.checks = result{pid: pid}, time.Now().Add(p.scan.perProcess), 0
+	if p.scanFiles(pid, p.scan.dir(pid, "fd")); !p.deferred {
 		p.scanThreads()
 	}
 	switch {
 	case p.deferred:
 		return result{pid: pid, deferred: true}
-	case p.withMappings:
+	case p.scan.withMappings:
 		p.scanMappings()
 	}
 	return p.result
@@ -103,9 +103,9 @@ func (p *scanWorker) inspectFile(task, dir int, path, name string) {
 		return
 	}
 	id := identifyStatx(&st)
-	device := p.nodes.lookup(id)
+	device := p.scan.nodes.lookup(id)
 	if device == nil {
-		device = p.nodes.lookupRemoved(id, func() string { return fdinfo(path, name) })
+		device = p.scan.nodes.lookupRemoved(id, func() string { return fdinfo(path, name) })
 	}
 	if device == nil || isPathOnly(dir, path, name) {
 		return
@@ -120,7 +120,7 @@ func (p *scanWorker) inspectAnonymous(task, dir int, name string) {
 	if err != nil {
 		return
 	}
-	for begin, device := range p.nodes.anonymous {
+	for begin, device := range p.scan.nodes.anonymous {
 		if bytes.HasPrefix(p.link[:size], []byte(begin)) {
 			number, _ := strconv.Atoi(name)
 			p.files = append(p.files, openFile{task, number, device, 1})
@@ -131,7 +131,7 @@ func (p *scanWorker) inspectAnonymous(task, dir int, name string) {
 // scanThreads inspects the open files of threads that do not share the table of their
 // process. If the first thread has ended, these are all threads.
 func (p *scanWorker) scanThreads() {
-	dir := p.dir(p.pid, "task")
+	dir := p.scan.dir(p.pid, "task")
 	const alone = 3 // links of the directory: two, and one for each thread
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil || st.Nlink <= alone {
