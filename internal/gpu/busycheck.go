@@ -1,7 +1,5 @@
 package gpu
 
-import "dcm/internal/gpu/partition"
-
 // BusyCheck is what a driver checks before it changes one GPU.
 type BusyCheck string
 
@@ -21,16 +19,4 @@ func (c BusyCheck) String() string {
 		return "a process on any GPU blocks a change of every GPU (older driver)"
 	}
 	return "unknown until the first change while a process uses another GPU"
-}
-
-// BusyCheck returns what the vendor's driver checks before it changes one GPU.
-func (n *Node) BusyCheck(of partition.Vendor) BusyCheck {
-	v, ok := n.bus.vendor(of)
-	switch {
-	case !ok:
-		return BusyCheckUnknown
-	case v.BusyCheck == nil:
-		return BusyCheckGPU
-	}
-	return v.BusyCheck()
 }

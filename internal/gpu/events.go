@@ -2,21 +2,28 @@ package gpu
 
 import "slices"
 
+// Watch describes where changes of the GPUs show. The drivers report some of them by uevents, some
+// through files, and some not at all.
+type Watch struct{ bus *bus }
+
+// Watch returns where changes of the node's GPUs show.
+func (n *Node) Watch() Watch { return Watch{&n.bus} }
+
 // RelevantEvent reports whether a uevent may mean that a GPU appeared, disappeared, changed
 // or got a driver.
-func (n *Node) RelevantEvent(subsystem, path string) bool {
+func (w Watch) RelevantEvent(subsystem, path string) bool {
 	switch subsystem {
 	case "pci", "drm":
 		return true
 	}
-	return slices.ContainsFunc(n.bus.vendors, func(v Vendor) bool { return v.RelevantEvent(subsystem, path) })
+	return slices.ContainsFunc(w.bus.vendors, func(v Vendor) bool { return v.RelevantEvent(subsystem, path) })
 }
 
 // ModeFiles lists the existing files that modes are written to. The drivers send no uevent
 // after a write.
-func (n *Node) ModeFiles() []string {
+func (w Watch) ModeFiles() []string {
 	var all []string
-	for _, v := range n.bus.vendors {
+	for _, v := range w.bus.vendors {
 		if v.ModeFiles != nil {
 			all = append(all, v.ModeFiles()...)
 		}
@@ -26,30 +33,12 @@ func (n *Node) ModeFiles() []string {
 
 // PollFingerprint returns a text that differs after most changes for which no event exists.
 // It covers the vendors that had a GPU at the last scan.
-func (n *Node) PollFingerprint() string {
+func (w Watch) PollFingerprint() string {
 	var text string
-	for _, v := range n.bus.selected(n.bus.presentMask.Load()) {
+	for _, v := range w.bus.selected(w.bus.presentMask.Load()) {
 		if v.PollFingerprint != nil {
 			text += v.PollFingerprint()
 		}
 	}
 	return text
-}
-
-// Dropins returns the text of the drop-ins that the GPUs on the bus need, by unit name.
-func (n *Node) Dropins() map[string]string {
-	all := make(map[string]string)
-	present, err := n.bus.present()
-	if err != nil {
-		return all // an unreadable bus needs no drop-in
-	}
-	for _, v := range present {
-		if v.Dropins == nil {
-			continue
-		}
-		for unit, text := range v.Dropins() {
-			all[unit] += text
-		}
-	}
-	return all
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -165,11 +166,41 @@ func (n *Node) Libraries(ctx context.Context) []Library {
 	return all
 }
 
+// Dropins returns the text of the drop-ins that the GPUs on the bus need, by unit name.
+func (n *Node) Dropins() map[string]string {
+	all := make(map[string]string)
+	present, err := n.bus.present()
+	if err != nil {
+		return all // an unreadable bus needs no drop-in
+	}
+	for _, v := range present {
+		if v.Dropins == nil {
+			continue
+		}
+		for unit, text := range v.Dropins() {
+			all[unit] += text
+		}
+	}
+	return all
+}
+
+// BusyCheck returns what the vendor's driver checks before it changes one GPU.
+func (n *Node) BusyCheck(of partition.Vendor) BusyCheck {
+	v, ok := n.bus.vendor(of)
+	switch {
+	case !ok:
+		return BusyCheckUnknown
+	case v.BusyCheck == nil:
+		return BusyCheckGPU
+	}
+	return v.BusyCheck()
+}
+
 // Wait returns the devices when their drivers have brought up every GPU that may be
 // partitioned. It returns [ErrNoGPU] immediately if the bus has none. When ctx ends, it
 // returns the devices in their current state and a [NotReadyError].
 func (n *Node) Wait(ctx context.Context) ([]Device, error) {
-	w := waiter{bus: &n.bus, waitOptions: n.wait, relevant: n.RelevantEvent}
+	w := waiter{bus: &n.bus, waitOptions: n.wait, relevant: n.Watch().RelevantEvent}
 	w.probeTimeout = 0 // no limit
 	return w.wait(ctx)
 }
@@ -178,6 +209,6 @@ func (n *Node) Wait(ctx context.Context) ([]Device, error) {
 // the load has ended and no other GPU has come up for the probe timeout: the driver has then
 // probed everything and refused this one.
 func (n *Node) WaitAfterLoad(ctx context.Context) ([]Device, error) {
-	w := waiter{bus: &n.bus, waitOptions: n.wait, relevant: n.RelevantEvent}
+	w := waiter{bus: &n.bus, waitOptions: n.wait, relevant: n.Watch().RelevantEvent}
 	return w.wait(ctx)
 }

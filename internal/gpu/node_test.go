@@ -238,11 +238,11 @@ func TestUsage_TwoVendors(t *testing.T) {
 func TestRelevantEvent_AnyVendor(t *testing.T) {
 	n, _, _ := twoVendors(t)
 	for path, want := range map[string]bool{"/module/AMD": true, "/module/0x1234": true, "/module/x": false} {
-		if got := n.RelevantEvent("module", path); got != want {
+		if got := n.Watch().RelevantEvent("module", path); got != want {
 			t.Errorf("%s: %t", path, got)
 		}
 	}
-	if d := cmp.Diff([]string{"0x1234", "AMD"}, n.ModeFiles()); d != "" || !n.RelevantEvent("pci", "") {
+	if d := cmp.Diff([]string{"0x1234", "AMD"}, n.Watch().ModeFiles()); d != "" || !n.Watch().RelevantEvent("pci", "") {
 		t.Errorf("mode files (-want +got):\n%s", d)
 	}
 }

@@ -125,16 +125,16 @@ func (e *PartialError) Hint() string {
 // Usage returns the usage of the GPUs of all vendors that are on the bus.
 func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	present, _ := n.bus.present() // all vendors, if the bus cannot be read
-	return n.usageOf(ctx, present)
+	return usageOf(ctx, present, n.leases)
 }
 
 // UsageOf is [Node.Usage] for some vendors. It does not scan the bus.
 func (n *Node) UsageOf(ctx context.Context, of func(partition.Vendor) bool) (Usage, error) {
 	others := func(v Vendor) bool { return !of(v.Vendor) }
-	return n.usageOf(ctx, slices.DeleteFunc(slices.Clone(n.bus.vendors), others))
+	return usageOf(ctx, slices.DeleteFunc(slices.Clone(n.bus.vendors), others), n.leases)
 }
 
-func (n *Node) usageOf(ctx context.Context, vendors []Vendor) (Usage, error) {
+func usageOf(ctx context.Context, vendors []Vendor, leases func() []Holder) (Usage, error) {
 	var all Usage
 	for _, v := range vendors {
 		u, err := v.Usage(ctx)
@@ -143,8 +143,8 @@ func (n *Node) usageOf(ctx context.Context, vendors []Vendor) (Usage, error) {
 		}
 		all.add(u, v.Vendor)
 	}
-	if n.leases != nil {
-		all.addLeases(n.leases())
+	if leases != nil {
+		all.addLeases(leases())
 	}
 	sorting.By(all.Holders, func(a, b Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return all, nil

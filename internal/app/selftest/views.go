@@ -60,7 +60,7 @@ func ReadViews(ctx context.Context, h *host.Host, cfg *config.Config) (Views, er
 	for _, t := range node.CrossChecks(ctx, devices) {
 		v.Others = append(v.Others, view(t))
 	}
-	for _, path := range node.ModeFiles() {
+	for _, path := range node.Watch().ModeFiles() {
 		v.Files = append(v.Files, file(path, path))
 	}
 	return v, nil

@@ -43,8 +43,8 @@ func newEvents(ctx context.Context, h *host.Host, node *gpu.Node, log *slog.Logg
 		return nil, err
 	}
 	e.devices, err = e.watches.Devices(ctx, watch.Interest{
-		About: func(u watch.Uevent) bool { return node.RelevantEvent(u.Subsystem, u.Path) },
-		Files: node.ModeFiles,
+		About: func(u watch.Uevent) bool { return node.Watch().RelevantEvent(u.Subsystem, u.Path) },
+		Files: node.Watch().ModeFiles,
 	}, deviceSettleDelay, log)
 	if err != nil {
 		return nil, err

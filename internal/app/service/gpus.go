@@ -72,7 +72,7 @@ func (w watched) Fingerprint(ctx context.Context) string {
 	return gpu.Fingerprint(devices)
 }
 
-func (w watched) Glance() string { return w.node.PollFingerprint() }
+func (w watched) Glance() string { return w.node.Watch().PollFingerprint() }
 
 // gpuUse is the use of the GPUs of this host. It is a [daemon.UseWatcher].
 type gpuUse struct{ node *gpu.Node }

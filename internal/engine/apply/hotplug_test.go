@@ -47,7 +47,9 @@ func TestRun_HotPlug(t *testing.T) {
 
 	inject(sim.Fault{Op: sim.OpNow, GPU: third, Appear: true})
 	mu.Lock()
-	relevant := func(u sim.Uevent) bool { return b.node.RelevantEvent(u.Subsystem, strings.TrimPrefix(u.Path, "/sys")) }
+	relevant := func(u sim.Uevent) bool {
+		return b.node.Watch().RelevantEvent(u.Subsystem, strings.TrimPrefix(u.Path, "/sys"))
+	}
 	if len(seen) == 0 || !slices.ContainsFunc(seen, relevant) {
 		t.Errorf("no event for the daemon among %v", seen)
 	}
