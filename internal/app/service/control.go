@@ -2,11 +2,9 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"dcm/internal/app/leaseservice"
 	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
@@ -18,17 +16,13 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// control executes calls from the bus. It is a [dbusapi.Control].
+// control executes calls from the bus that concern profiles. It is a [dbusapi.ProfileService].
 type control struct {
 	host     *host.Host
 	node     *gpu.Node // reads sysfs, and starts a vendor program where that is needed
 	requests chan<- daemon.Request
-	status   interface {
-		caughtUp(context.Context) // waits until the bus shows the last saved state
-		Account(context.Context) (string, error)
-	}
-	config *effectiveConfig
-	*leaseservice.Service
+	caughtUp func(context.Context) // waits until the bus shows the last saved state
+	config   *effectiveConfig
 }
 
 // ask requests a pass of the daemon, and waits until the daemon is at rest.
@@ -56,7 +50,7 @@ func (c control) request(ctx context.Context, asked runstate.Asked) (runstate.St
 	}
 	select {
 	case s := <-done:
-		c.status.caughtUp(ctx) // so that the caller sees the result
+		c.caughtUp(ctx) // so that the caller sees the result
 		return s, nil
 	case <-ctx.Done():
 		return runstate.State{}, ctx.Err()
@@ -135,18 +129,6 @@ func (c control) choose(ctx context.Context, profile string) error {
 		}
 	}
 	return host.Select(c.host, profile)
-}
-
-func (c control) Account(ctx context.Context) (string, error) { return c.status.Account(ctx) }
-
-// History returns the runs as dcm report --list --json does.
-func (c control) History(context.Context) (string, error) {
-	all, err := host.History(c.host)
-	if err != nil {
-		return "", err
-	}
-	text, err := json.Marshal(all)
-	return string(text), err
 }
 
 func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {

@@ -38,9 +38,6 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 // asked is a daemon that is at rest with one state, whatever it is asked.
 type asked struct{ reasons chan runstate.Asked }
 
-func (asked) caughtUp(context.Context)                {}
-func (asked) Account(context.Context) (string, error) { return "", errors.New("there is none") }
-
 // answeringWith returns a control whose daemon answers each request with the state.
 func answeringWith(t *testing.T, h *host.Host, state runstate.State) (control, asked) {
 	t.Helper()
@@ -56,7 +53,7 @@ func answeringWith(t *testing.T, h *host.Host, state runstate.State) (control, a
 			}
 		}
 	}()
-	return control{host: h, requests: requests, config: newEffectiveConfig(h, slog.New(slog.DiscardHandler)), status: shown}, shown
+	return control{host: h, requests: requests, config: newEffectiveConfig(h, slog.New(slog.DiscardHandler)), caughtUp: func(context.Context) {}}, shown
 }
 
 func TestUse_OvertakenByAnotherSelection(t *testing.T) {

@@ -84,7 +84,11 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, log)
 	s.config.changed = s.leases.ApplyLimits
 	s.dropins = newKeeper(h, s.config, s.status.refresh, log)
-	s.bus = dbusapi.New(dbusapi.SystemBus, control{host: h, node: host.OpenNode(h, nil), requests: s.requests, config: s.config, status: s.status, Service: s.leases}, log)
+	s.bus = dbusapi.New(dbusapi.SystemBus, dbusapi.Control{
+		Profiles:  control{h, host.OpenNode(h, nil), s.requests, s.status.caughtUp, s.config},
+		Documents: documents{h, s.status, s.leases},
+		Leases:    s.leases,
+	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
 	return s, nil
 }

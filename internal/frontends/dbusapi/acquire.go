@@ -48,7 +48,7 @@ func (h *handler) acquire(c call) ([]any, error) {
 		c.leave()
 	}
 	r.Queued = func(p QueuePosition) { sendPosition(c, p) }
-	l, err := h.control.Acquire(ctx, by, r)
+	l, err := h.control.Leases.Acquire(ctx, by, r)
 	if err != nil {
 		if !r.DryRun {
 			h.rejected(c, slog.LevelInfo, actionLease, err)
@@ -93,7 +93,7 @@ func (h *handler) mayAcquire(c call) error {
 
 // member reports whether the caller may have leases without a decision of polkit.
 func (h *handler) member(c call) bool {
-	return c.who.uid == 0 || h.control.Member(c.who.groups)
+	return c.who.uid == 0 || h.control.Leases.Member(c.who.groups)
 }
 
 // wantsToWait reports whether the call may enter the queue.
@@ -121,7 +121,7 @@ func (h *handler) release(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
 	unit := c.body[0].(string)
-	if err := h.control.Release(ctx, c.caller(), unit); err != nil {
+	if err := h.control.Leases.Release(ctx, c.caller(), unit); err != nil {
 		h.rejected(c, slog.LevelInfo, actionRelease, err)
 		return nil, toBusError(err)
 	}
@@ -149,10 +149,10 @@ func sendPosition(c call, p QueuePosition) {
 
 // queue returns the wait queue to any caller.
 func (h *handler) queue(call) ([]any, error) {
-	text, err := json.Marshal(status.List[status.Queued](h.control.Queue()))
+	text, err := json.Marshal(status.List[status.Queued](h.control.Leases.Queue()))
 	return []any{string(text)}, toBusError(err)
 }
 
 func (h *handler) dequeue(c call) ([]any, error) {
-	return nil, toBusError(h.control.Dequeue(c.caller(), int(c.body[0].(uint32))))
+	return nil, toBusError(h.control.Leases.Dequeue(c.caller(), int(c.body[0].(uint32))))
 }

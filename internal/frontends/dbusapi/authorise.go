@@ -30,7 +30,7 @@ func (h *handler) authorise(c call, action string, details map[string]string) (C
 		// polkit's prompt shows the name to the administrator, so it must be the name of a
 		// profile and not any text of the caller.
 		if profile, ok := details["profile"]; ok {
-			if err := h.control.Known(profile); err != nil {
+			if err := h.control.Profiles.Known(profile); err != nil {
 				return Caller{}, toBusError(err)
 			}
 		}

@@ -139,7 +139,7 @@ func TestRejections_LoggedOncePerMinute(t *testing.T) {
 	b := startBus(t)
 	var journal syncBuffer
 	d := &desk{}
-	s := New(b.address, d, slog.New(slog.NewTextHandler(&journal, nil)))
+	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(&journal, nil)))
 	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{owner: 1000, uid: 1000}, nil }
 	b.run(s)
 	b.owned()

@@ -9,10 +9,10 @@ import (
 
 // Control carries out the calls. If it returns one of this package's error types, the caller gets the
 // D-Bus error of that type.
-type Control interface {
-	ProfileService
-	DocumentService
-	LeaseService
+type Control struct {
+	Profiles  ProfileService
+	Documents DocumentService
+	Leases    LeaseService
 }
 
 // ProfileService changes the GPUs and the selected profile.

@@ -115,6 +115,15 @@ func (b *broker) owned() {
 	}
 }
 
+// anyService serves every call.
+type anyService interface {
+	ProfileService
+	DocumentService
+	LeaseService
+}
+
+func controlBy(s anyService) Control { return Control{s, s, s} }
+
 // desk is a [Control] that records its calls.
 type desk struct {
 	mu     sync.Mutex
@@ -213,7 +222,7 @@ func (b *broker) serve(d *desk, uid uint32) (*Service, chan<- struct{}) {
 // serveAs is serve with a function that returns the user of a connection.
 func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, chan<- struct{}) {
 	b.Helper()
-	s := New(b.address, d, slog.New(slog.NewTextHandler(b.Output(), nil)))
+	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(b.Output(), nil)))
 	callers := new(credentialsCache)
 	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
 		who, err := callers.of(ctx, s.connOf(c), c.sender)

@@ -217,7 +217,7 @@ func TestFlood_ManyUsers(t *testing.T) {
 func TestMethods_Admission(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
-	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.handler.limiter = admission.New(admission.Limits{RootExempt: true})
 	s.handler.caller = func(context.Context, call) (credentials, error) {
 		return credentials{owner: 1000, uid: 1000, groups: []uint32{desksGroup}}, nil

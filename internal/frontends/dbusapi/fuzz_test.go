@@ -43,7 +43,7 @@ func FuzzMessage(f *testing.F) {
 	add(gpuPath("0000:05:00.0"), "", "Introspect")
 	add("/", introspectableInterface, "Introspect")
 
-	s := New("", &desk{}, slog.New(slog.DiscardHandler))
+	s := New("", controlBy(&desk{}), slog.New(slog.DiscardHandler))
 	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }
 	s.Publish(at(runstate.InSync, "0", twoGPUs))
 	ours, theirs := net.Pipe()

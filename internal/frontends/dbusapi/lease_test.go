@@ -17,7 +17,7 @@ import (
 func TestClient_Leases(t *testing.T) {
 	b := startBus(t)
 	d := &desk{}
-	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.handler.caller = func(context.Context, call) (credentials, error) {
 		return credentials{owner: 1000, uid: 1000, groups: []uint32{5, desksGroup}}, nil
 	}
@@ -108,7 +108,7 @@ func (d *doorman) Acquire(ctx context.Context, who Caller, w Request) (Lease, er
 func TestPresence_OneQueryPerCaller(t *testing.T) {
 	b := startBus(t)
 	came, left := make(chan struct{}), make(chan struct{})
-	s := New(b.address, &doorman{hall{&desk{}, came}, left}, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := New(b.address, controlBy(&doorman{hall{&desk{}, came}, left}), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
 	b.run(s)
 	b.owned()
@@ -169,7 +169,7 @@ func TestPresence_OneQueryPerCaller(t *testing.T) {
 func TestAcquire_DaemonEnds(t *testing.T) {
 	b := startBus(t)
 	d := &desk{wait: make(chan struct{})}
-	s := New(b.address, d, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{}, nil }
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -239,7 +239,7 @@ func TestRelease_WhileAllJobsWait(t *testing.T) {
 			b := startBus(t)
 			b.polkit(&authority{allowed: map[string]bool{actionLease: true}})
 			h := hall{&desk{}, make(chan struct{})}
-			s := New(b.address, h, slog.New(slog.NewTextHandler(t.Output(), nil)))
+			s := New(b.address, controlBy(h), slog.New(slog.NewTextHandler(t.Output(), nil)))
 			s.handler.caller = func(context.Context, call) (credentials, error) {
 				return credentials{owner: 1000, uid: 1000, groups: groups}, nil
 			}

@@ -49,7 +49,7 @@ func (h *handler) apply(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := h.control.Apply(h.ctx(c), by)
+	state, err := h.control.Profiles.Apply(h.ctx(c), by)
 	return []any{state}, toBusError(err)
 }
 
@@ -62,7 +62,7 @@ func (h *handler) use(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := h.control.Use(h.ctx(c), by, profile)
+	state, err := h.control.Profiles.Use(h.ctx(c), by, profile)
 	return []any{state}, toBusError(err)
 }
 
@@ -71,7 +71,7 @@ func (h *handler) reload(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, toBusError(h.control.Reload(h.ctx(c), by))
+	return nil, toBusError(h.control.Profiles.Reload(h.ctx(c), by))
 }
 
 // plan serves any caller, so it computes one plan at a time.
@@ -87,7 +87,7 @@ func (h *handler) plan(c call) ([]any, error) {
 		return nil, toBusError(err)
 	}
 	defer leave()
-	p, err := h.control.Plan(ctx, c.caller(), profile)
+	p, err := h.control.Profiles.Plan(ctx, c.caller(), profile)
 	if err != nil {
 		return nil, toBusError(err)
 	}
@@ -98,7 +98,7 @@ func (h *handler) plan(c call) ([]any, error) {
 func (h *handler) history(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
-	text, err := h.control.History(ctx)
+	text, err := h.control.Documents.History(ctx)
 	return []any{text}, toBusError(err)
 }
 

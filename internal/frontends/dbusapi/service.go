@@ -33,8 +33,8 @@ func New(address string, control Control, log *slog.Logger) *Service {
 	s := &Service{address: address, log: log}
 	s.handler = handler{
 		control: control, log: log, planning: newFairQueue(), limiter: newLimiter(), connOf: s.connOf,
-		accounts: newSharedQueries(func(ctx context.Context) (string, error) { return control.Account(ctx) }),
-		usages:   newSharedQueries(func(ctx context.Context) (string, error) { return control.Usage(ctx) }),
+		accounts: newSharedQueries(control.Documents.Account),
+		usages:   newSharedQueries(control.Documents.Usage),
 	}
 	callers := new(credentialsCache)
 	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
