@@ -53,8 +53,7 @@ func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) e
 		if err != nil && ctx.Err() == nil && !c.conn.Connected() {
 			err = fmt.Errorf("%w: the connection to the bus was closed", ErrGone)
 		}
-		away := errors.Is(err, ErrAbsent) || errors.Is(err, ErrGone) && !p.Once
-		if !away || ctx.Err() != nil {
+		if !p.repeats(err) || ctx.Err() != nil {
 			return err
 		}
 		if p.Limit > 0 && waiting == ctx {
@@ -65,16 +64,29 @@ func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) e
 		if p.Note != nil {
 			p.Note(err.Error() + "; waiting until it is back")
 		}
-		err = p.awaitBack(waiting, c)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case waiting.Err() != nil:
-			return fmt.Errorf("%w (waited %s)", ErrNotBack, p.Limit)
-		case err != nil && c.conn.Connected(): // otherwise the bus itself is restarting
+		if err := p.await(ctx, waiting, c); err != nil {
 			return err
 		}
 	}
+}
+
+// repeats reports whether a call with that error is made again.
+func (p RetryPolicy) repeats(err error) bool {
+	return errors.Is(err, ErrAbsent) || errors.Is(err, ErrGone) && !p.Once
+}
+
+// await returns nil if the call may be made again. waiting is ctx with the limit.
+func (p RetryPolicy) await(ctx, waiting context.Context, c *Client) error {
+	err := p.awaitBack(waiting, c)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case waiting.Err() != nil:
+		return fmt.Errorf("%w (waited %s)", ErrNotBack, p.Limit)
+	case c.conn.Connected(): // otherwise the bus itself is restarting
+		return err
+	}
+	return nil
 }
 
 // dial connects to the bus, which may block.

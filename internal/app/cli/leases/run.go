@@ -81,15 +81,10 @@ A lease requires that a profile was applied since boot.`,
 
 // checkOptions returns the error of a command line. set reports whether an option was given.
 func checkOptions(w dbusapi.Request, set func(option string) bool, command []string, asJSON bool) error {
+	if err := checkNumbers(w, set); err != nil {
+		return err
+	}
 	switch {
-	case w.Partitions < 1 && set("partitions"):
-		return fmt.Errorf("-n, --partitions: too small (found %d, want 1 or more)", w.Partitions)
-	case w.GPUs < 1 && set("gpus"):
-		return fmt.Errorf("--gpus: too small (found %d, want 1 or more)", w.GPUs)
-	case w.Time <= 0 && set("time"):
-		return fmt.Errorf("--time: too short (found %s, want a time such as 30m or 2h; without --time the lease has no limit)", w.Time)
-	case (w.Share < 2 || w.Share > unitname.MaxShares) && set("share"):
-		return fmt.Errorf("--share: impossible number (found %d, want 2 to %d)", w.Share, unitname.MaxShares)
 	case w.Partitions > 0 && w.GPUs > 0:
 		return errors.New("--partitions and --gpus cannot be combined")
 	case w.Exclusive && w.Share > 0:
@@ -104,6 +99,20 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	}
 	_, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	return err
+}
+
+func checkNumbers(w dbusapi.Request, set func(option string) bool) error {
+	switch {
+	case w.Partitions < 1 && set("partitions"):
+		return fmt.Errorf("-n, --partitions: too small (found %d, want 1 or more)", w.Partitions)
+	case w.GPUs < 1 && set("gpus"):
+		return fmt.Errorf("--gpus: too small (found %d, want 1 or more)", w.GPUs)
+	case w.Time <= 0 && set("time"):
+		return fmt.Errorf("--time: too short (found %s, want a time such as 30m or 2h; without --time the lease has no limit)", w.Time)
+	case (w.Share < 2 || w.Share > unitname.MaxShares) && set("share"):
+		return fmt.Errorf("--share: impossible number (found %d, want 2 to %d)", w.Share, unitname.MaxShares)
+	}
+	return nil
 }
 
 func checkHypothetical(s nodemodel.Node, w dbusapi.Request) error {
