@@ -107,13 +107,7 @@ func (p *pass) driftFound(steps int) (r result, repair bool) {
 // clearFailed clears the failures of earlier runs when all is well: they would keep the host
 // "degraded" needlessly.
 func (p *pass) clearFailed(ctx context.Context, r result) {
-	if r.failure != nil || r.retryReserve != nil || r.drift != nil || !p.usable {
-		return
-	}
-	last, err := p.LastRun()
-	reported := err == nil && last != nil && !last.Result.OK()
-	// A run that is killed at its very end, or in a hook, has reported success.
-	if !reported && !p.failures.lastPass && !p.failures.fresh && p.failures.attempts == 0 && p.conn.pid1 == nil {
+	if r.failure != nil || r.retryReserve != nil || r.drift != nil || !p.usable || !p.mayHaveFailed() {
 		return
 	}
 	own := unitname.Runs()
@@ -134,4 +128,14 @@ func (p *pass) clearFailed(ctx context.Context, r result) {
 	if err != nil {
 		p.log.Warn("cannot clear the failures of dcm's units", "error", err)
 	}
+}
+
+// mayHaveFailed reports whether a unit of an earlier run may have failed.
+func (p *pass) mayHaveFailed() bool {
+	last, err := p.LastRun()
+	if err == nil && last != nil && !last.Result.OK() {
+		return true
+	}
+	// A run that is killed at its very end, or in a hook, has reported success.
+	return p.failures.lastPass || p.failures.fresh || p.failures.attempts > 0 || p.conn.pid1 != nil
 }

@@ -123,13 +123,7 @@ const keepWindow = time.Minute
 // calls again. keep neither waits nor delays a drain.
 func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
 	at := locate(a.host.Processes, c)
-	n, _ := unitname.ParseLease(at.unit)
-	if !at.own || n.Kind != r.Kind || n.Of != r.Of {
-		return Lease{}, false
-	}
-	terms, err := a.host.Scopes.Terms(ctx, []string{at.unit})
-	term, known := terms[at.unit]
-	if err != nil || !known || term.Limit != r.Time || r.Time > 0 && time.Since(term.Began) > keepWindow {
+	if !at.own || !a.hasTerms(ctx, at.unit, r) {
 		return Lease{}, false
 	}
 	snapshot, err := a.host.Partitions.Snapshot(ctx)
@@ -155,6 +149,17 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	l = Lease{Unit: at.unit, Choice: mine, Nodes: nodesOf(mine, a.starter.common)}
 	a.starter.protect(ctx, &l, r)
 	return l, true
+}
+
+// hasTerms reports whether a lease has the kind and the time limit of the request.
+func (a *Allocator) hasTerms(ctx context.Context, unit string, r Request) bool {
+	n, _ := unitname.ParseLease(unit)
+	if n.Kind != r.Kind || n.Of != r.Of {
+		return false
+	}
+	terms, err := a.host.Scopes.Terms(ctx, []string{unit})
+	term, known := terms[unit]
+	return err == nil && known && term.Limit == r.Time && (r.Time <= 0 || time.Since(term.Began) <= keepWindow)
 }
 
 // maxExclusive limits how many leases are tried for one exclusive request. A user can watch for the
