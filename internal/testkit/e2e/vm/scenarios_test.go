@@ -31,6 +31,7 @@ func scenarios() []scenario {
 		{"Slurm", two, slurmJobs},
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
+		{"single GPU", vm.Options{GPUs: 8}, singleGPU},
 		{"NVIDIA", two, nvidiaGPUs},
 	}
 }
