@@ -96,6 +96,16 @@ func HeldInKernel(err error) bool {
 	return ok && e.HeldInKernel()
 }
 
+// BusyNode reports whether err is of a driver that refuses a change of one GPU while a process
+// uses any of its GPUs ([BusyCheckNode]).
+func BusyNode(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		BusyNode() bool
+	}](err)
+	return ok && e.BusyNode()
+}
+
 // NeedsReboot reports whether only a reboot resolves err.
 func NeedsReboot(err error) bool {
 	e, ok := errors.AsType[interface {

@@ -58,6 +58,9 @@ func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
 	switch {
 	case len(blocking) > 0:
 		r.rec.holders(Holders(blocking))
+		if gpu.BusyNode(err) {
+			return fmt.Errorf("%w; %s", err, inUseText(blocking))
+		}
 		return err
 	case r.unused(u) && unload && u.Count > 0:
 		return &rebootError{fmt.Errorf("%w; only the kernel uses it%s, and no process", err, by(u.Modules))}
@@ -88,11 +91,18 @@ func unseenText(u gpu.VendorUsage) string {
 	if len(u.Uninspected) > 0 {
 		text = append(text, (&gpu.PartialError{Uninspected: u.Uninspected}).Error())
 	}
-	if len(text) == 0 {
+	switch {
+	case len(text) > 0:
+	case len(u.Holders) > 0:
+		text = append(text, "no process uses the GPU: something that cannot be seen holds the driver, or an older driver checks the whole node: "+inUseText(u.Holders))
+	default:
 		text = append(text, "something that cannot be seen holds the driver: no process has a GPU open")
 	}
 	return strings.Join(text, "; ")
 }
+
+// inUseText names the processes that use GPUs.
+func inUseText(holders []gpu.Holder) string { return runstate.InUse(Holders(holders)).Text }
 
 // use converts a driver's use to the report's form.
 func use(d gpu.DriverUse) runstate.Use {

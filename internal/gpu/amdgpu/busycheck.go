@@ -138,6 +138,9 @@ func (s switchEvidence) failed(ctx context.Context) {
 	s.usage.check.store(gpu.BusyCheckNode)
 }
 
+// onNode reports whether the driver checks all GPUs of the node.
+func (e *checkEvidence) onNode() bool { return e.usage.check.read() == gpu.BusyCheckNode }
+
 // nodesOf returns the DRM nodes of the GPU and of its active partitions.
 func (n *usageReader) nodesOf(a partition.Address) ([]string, error) {
 	names, err := sysfs.Names(n.roots.AttributePath(a, "drm"))

@@ -53,6 +53,12 @@ func errorMeanings() []errorMeaning {
 	}
 }
 
+// nodeBusyMeaning is the meaning of EBUSY of a driver that checks all GPUs of the node.
+func nodeBusyMeaning() errorMeaning {
+	return errorMeaning{unix.EBUSY, "the check of this older driver is for the whole node: a process uses one of its GPUs, or used one a moment ago",
+		"End the processes that `dcm holders` names, or list their units as clients.", true}
+}
+
 const hintGPULost = "See the kernel log. If the GPU has left the bus, reboot."
 
 // memoryErrorMeanings returns errors with another meaning for a memory mode, which is only a
@@ -71,6 +77,9 @@ func meaning(err error) errorMeaning {
 	all := errorMeanings()
 	if set, ok := errors.AsType[*SetError](err); ok && filepath.Base(set.File) == memoryFile {
 		all = append(memoryErrorMeanings(), all...)
+	}
+	if gpu.BusyNode(err) {
+		all = append([]errorMeaning{nodeBusyMeaning()}, all...)
 	}
 	for _, f := range all {
 		if errors.Is(err, f.err) {

@@ -21,6 +21,8 @@ type SetError struct {
 	From, To string // From is "" if it could not be read
 	Now      string // read after the failure; "" if it could not be read
 	Err      error
+
+	NodeCheck bool // the driver checks all GPUs of the node, see [gpu.BusyCheckNode]
 }
 
 func (e *SetError) Error() string {
@@ -39,6 +41,9 @@ func (e *SetError) Error() string {
 }
 
 func (e *SetError) Unwrap() error { return e.Err }
+
+// BusyNode reports that a process on any GPU may be the cause.
+func (e *SetError) BusyNode() bool { return e.NodeCheck && errors.Is(e.Err, unix.EBUSY) }
 
 // MismatchError is a mode change that the driver reported as done and does not show. A retry
 // does not help.
@@ -90,6 +95,9 @@ func (m *modeSetter) setCompute(ctx context.Context, gpu partition.Address, to p
 		before.succeeded()
 	case errors.Is(err, unix.EBUSY):
 		before.failed(ctx)
+		if failed, ok := errors.AsType[*SetError](err); ok {
+			failed.NodeCheck = before.onNode()
+		}
 	}
 	return err
 }
@@ -138,7 +146,7 @@ func (m *modeSetter) set(ctx context.Context, c *change, until time.Time) (now s
 		}
 	}
 	if err != nil {
-		return now, &SetError{c.gpu, c.file, c.from, c.to, now, err}
+		return now, &SetError{GPU: c.gpu, File: c.file, From: c.from, To: c.to, Now: now, Err: err}
 	}
 	return now, nil
 }
