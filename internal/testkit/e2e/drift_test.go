@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
 )
 
 // driftTimeout limits the detection of drift, which takes less than a second on an idle
@@ -82,6 +84,35 @@ func modeWritten(m machine) {
 	m.untouched(clients) // stopped before and after
 	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
 		m.t.Errorf("run: want applied after one step, got %s after %d", got.Result, len(got.Steps))
+	}
+}
+
+// PCIe hot-plug: a GPU is added to the bus while the daemon runs.
+func gpuAppears(m machine) {
+	const added = "0000:c6:00.0"
+	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
+	m.run("dcm-sim fault --gpu " + added + " --vanish && systemctl restart dcm")
+	m.applied("cpx-fast")
+	if got := m.modes(); len(got) != 7 {
+		m.t.Fatalf("modes without the GPU: %v", got)
+	}
+	before := m.state()
+	m.run("dcm-sim fault --gpu " + added + " --appear")
+	m.run(waitFor("grep -q 'CPX' /sys/bus/pci/devices/" + added + "/current_compute_partition"))
+	m.applied("cpx-fast")
+	m.run("dcm verify")
+	m.has(partition.Mode{Compute: partition.CPX, Memory: partition.NPS1})
+	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
+		m.t.Errorf("run: want applied after one step, got %s after %d", got.Result, len(got.Steps))
+	}
+	if s := m.state(); s.PID != before.PID {
+		m.t.Errorf("process of the daemon: want %d, got %d", before.PID, s.PID)
+	}
+	shown := slices.ContainsFunc(m.account().GPUs, func(g status.GPU) bool {
+		return g.Address == added && g.Managed() && g.AsWanted() && g.Partitions == 8
+	})
+	if !shown {
+		m.t.Errorf("dcm status: no GPU %s with 8 partitions: %+v", added, m.account().GPUs)
 	}
 }
 

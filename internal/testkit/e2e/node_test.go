@@ -55,6 +55,7 @@ func scenarios(t *testing.T, p product) {
 		{"rollback after one GPU fails", oneGPUFails},
 		{"driver reloaded externally", driverReloaded},
 		{"mode changed externally", modeWritten},
+		{"GPU added to the bus", gpuAppears},
 		{"drift reported, not repaired", driftReported},
 		{"kernel event of a device", kernelTells},
 		{"daemon receives host device events", daemonSeesTheHost},
