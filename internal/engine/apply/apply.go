@@ -23,9 +23,9 @@ type Options struct {
 	Rollback      bool                              // undo all changes after a failure; otherwise keep those that succeeded
 	EachGPU       bool                              // with Rollback: each GPU succeeds or is undone by itself, if no step concerns others
 	ReloadDriver  bool                              // the driver may be reloaded for a memory mode
-	DeviceTimeout time.Duration                     // for the driver to bring up its GPUs, in the whole run
-	StepTimeout   time.Duration                     // for one request or one round of switches
-	ReloadTimeout time.Duration                     // for a driver reload
+	DeviceTimeout time.Duration                     // limit of all waits of the run for the driver to bring up its GPUs
+	StepTimeout   time.Duration                     // limit of one request or one round of switches
+	ReloadTimeout time.Duration                     // limit of a driver reload
 	SettleDelay   time.Duration                     // before the last observation, after a step that the driver may revert
 	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
 	May           func(partition.Address) bool      // returns whether a GPU may change; nil: each may
@@ -63,7 +63,7 @@ type run struct {
 
 	difference Difference    // the plan
 	loaded     bool          // the run has loaded the driver
-	waited     time.Duration // for GPUs that the driver did not bring up after that
+	waited     time.Duration // for GPUs that the driver did not bring up after its load
 
 	back bool  // the run undoes its changes
 	gone error // the GPUs that disappeared, as observed during the undo
@@ -147,8 +147,8 @@ func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 // minWaitTimeout is the time for one observation after the device timeout has passed.
 const minWaitTimeout = time.Second
 
-// glance returns the devices for the undo. It does not wait again for GPUs for which the run
-// has just waited without success.
+// glance returns the devices for the undo. If the run has just waited for GPUs without success,
+// glance does not wait for them again.
 func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
 	if _, late := errors.AsType[*gpu.NotReadyError](cause); !late {
 		return r.observe(ctx)
@@ -185,8 +185,8 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 	return unsure(d.Steps, u)
 }
 
-// goBack undoes a failed run. The error of the run stays the failure's, whatever the result of
-// the undo.
+// goBack undoes a failed run. The run ends with the error of the failed change, whatever the result
+// of the undo.
 func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) (runstate.Result, error) {
 	// A stop request must not leave the node between two layouts.
 	ctx = context.WithoutCancel(ctx)
@@ -355,8 +355,8 @@ func Load(ctx context.Context, driver Driver, limit time.Duration, rec *Recorder
 }
 
 // HalfReloaded reports whether the last run of this boot ended between the unloading and the
-// loading of the driver, may have done so, or has not repaired an earlier such end. A killed
-// run may not have reported that a step began, but it reported the plan before.
+// loading of the driver, may have done so, or has not repaired an earlier such end. If a run is
+// killed, its report may lack the start of a step, but has the plan, which is published before.
 func HalfReloaded(last *runstate.Run, boot string) bool {
 	if last == nil || last.Boot != boot {
 		return false

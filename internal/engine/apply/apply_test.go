@@ -40,7 +40,7 @@ func newBenchWith(t *testing.T, kind string, opts sim.Options) *bench {
 	}
 }
 
-// over is the simulated node, looked at as a host's is.
+// over returns a node that reads the files of the simulated node as it reads those of a host.
 func over(s *simtest.Node, opts ...amdgpu.Option) *gpu.Node {
 	roots := gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}
 	return gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, append(opts, amdgpu.Modprobe(s.Modprobe))...)}, gpu.PollInterval(5*time.Millisecond), gpu.ProbeTimeout(2*time.Second))
@@ -57,7 +57,7 @@ func (b *bench) runUntil(ctx context.Context, p partition.Profile) runstate.Run 
 	return Run(ctx, nodeOf(seeing{b.node, nil}), p, b.opt, rec)
 }
 
-// modes returns the modes of the node's GPUs, as the node itself has them.
+// modes returns the modes of the simulated GPUs, without dcm's readers.
 func (b *bench) modes() string {
 	b.t.Helper()
 	devices, err := b.node.Devices(b.t.Context())
@@ -171,7 +171,7 @@ func TestAHolderIsNamedAndNothingIsTouched(t *testing.T) {
 		t.Errorf("holders %v, want sleep with pid %d", run.Holders, pid)
 	}
 	if s := b.sim.State(); s.ComputeWrites+s.MemoryWrites+s.Unloads != 0 {
-		t.Errorf("the node was touched: %+v", s)
+		t.Errorf("writes to the node: want none, got %+v", s)
 	}
 }
 
@@ -219,7 +219,7 @@ func nodeOf(n interface {
 	return Node{Reader: n, Use: n, Driver: n, Executor: n}
 }
 
-// stopAfterMemory is a node during whose first step a stop is asked for.
+// stopAfterMemory is a node that gets a stop request during its first step.
 type stopAfterMemory struct {
 	*gpu.Node
 	stop func()
@@ -274,11 +274,11 @@ func TestHalfReloadedSeesOnlyAReloadWithoutEndInThisBoot(t *testing.T) {
 	}{
 		{"no run", nil, false},
 		{"killed in the middle", &runstate.Run{Boot: "b", Steps: []runstate.Step{begun}}, true},
-		{"one before, and not mended", &runstate.Run{Boot: "b", Unloaded: true}, true},
+		{"killed in an earlier run, and not repaired", &runstate.Run{Boot: "b", Unloaded: true}, true},
 		{"failed", &runstate.Run{Boot: "b", Steps: []runstate.Step{failed}}, true},
 		{"ended", &runstate.Run{Boot: "b", Steps: []runstate.Step{ended}}, false},
 		{"before a reboot", &runstate.Run{Boot: "a", Steps: []runstate.Step{begun}}, false},
-		{"not begun", &runstate.Run{Boot: "b", Result: runstate.Interrupted, Steps: []runstate.Step{{Step: begun.Step}}}, false},
+		{"interrupted before the reload began", &runstate.Run{Boot: "b", Result: runstate.Interrupted, Steps: []runstate.Step{{Step: begun.Step}}}, false},
 		{"killed before it reported", &runstate.Run{Boot: "b", Result: runstate.Running, Steps: []runstate.Step{{Step: begun.Step}}}, true},
 	} {
 		if got := HalfReloaded(test.run, "b"); got != test.want {
@@ -302,7 +302,7 @@ func TestWhatIsHeldBackIsPublishedWhenNothingFollows(t *testing.T) {
 				return
 			}
 		case <-deadline:
-			t.Fatal("the step that has begun is never published")
+			t.Fatal("no report has the step that began, within the limit of the test")
 		}
 	}
 }
@@ -325,7 +325,7 @@ func TestEveryPublishedReportIsConsistent(t *testing.T) {
 	}
 	last := b.runs[len(b.runs)-1]
 	if n := slices.IndexFunc(last.Steps, func(s runstate.Step) bool { return s.Finished.IsZero() || s.Error != "" }); n >= 0 {
-		t.Errorf("step %+v has no good end", last.Steps[n])
+		t.Errorf("step %+v: want it finished without an error", last.Steps[n])
 	}
 	if len(last.Steps) != 10 {
 		t.Errorf("%d steps, want a request, a reload and 8 switches", len(last.Steps))

@@ -19,7 +19,7 @@ type rebootError struct{ error }
 
 func (e *rebootError) Unwrap() error { return e.error }
 
-// unseenError says that the GPUs are in use although no process that uses them is visible.
+// unseenError is the error if the GPUs are in use but no process that uses them is visible.
 type unseenError struct {
 	error
 	use runstate.Use
@@ -31,8 +31,8 @@ const unseenHint = "Find what uses a GPU without a visible process. It can be a 
 	"a console or sound device, or a driver that shares buffers. Otherwise reboot. " +
 	"dcm tries again when the driver's use count falls, when the configuration changes, and at `dcm apply`. Until then it restarts no client."
 
-// whose finds the processes that caused a "busy" error. Visible ones are recorded, and dcm
-// waits for them. If there are none:
+// whose finds the processes that caused a "busy" error. It records the visible ones, so that dcm
+// waits for their end. If there are none:
 //
 // If the driver's use count shows that only other modules use it, it cannot be unloaded before
 // the next boot, where dcm runs before them: a reboot may help. A count of zero contradicts
@@ -109,7 +109,7 @@ func use(d gpu.DriverUse) runstate.Use {
 	return runstate.Use{Vendor: d.Vendor.Name(), Counted: d.Counted, Unseen: d.Unexplained(), Lost: len(d.Orphans)}
 }
 
-// UseNow returns from a usage the use of the same driver as in before.
+// UseNow returns the use in u of the driver that before belongs to.
 func UseNow(before runstate.Use, u gpu.Usage) runstate.Use {
 	for _, d := range u.Drivers {
 		if d.Vendor.Name() == before.Vendor {
@@ -149,7 +149,7 @@ func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
 
 // unsure returns an [unseenError] if there was no time to inspect all processes, unless the
 // inspected ones explain the driver's count. It cannot detect processes that a security module
-// hides; while one exists the driver refuses the change.
+// hides. While such a process uses a GPU, the driver refuses the change.
 func unsure(steps partition.Steps, u gpu.Usage) error {
 	var errs []error
 	for i, s := range steps {

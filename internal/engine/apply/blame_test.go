@@ -16,7 +16,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
+func TestExplain_RebootOnlyAsLastResort(t *testing.T) {
 	refusal := always(fail(sim.OpUnload, syscall.EBUSY))
 	for name, tt := range map[string]struct {
 		given  func(*bench)
@@ -46,30 +46,31 @@ func TestARebootIsSaidToHelpWhereNothingLessDoes(t *testing.T) {
 	}
 }
 
-// A process that opens a GPU after the run has looked is to blame for a refusal.
-func TestALateHolderIsNoReasonForAReboot(t *testing.T) {
+// If a process opens a GPU after the run scanned the open files, the driver's refusal is the fault
+// of that process, and a reboot is not suggested.
+func TestWhose_HolderAfterScan(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.inject(always(fail(sim.OpUnload, syscall.EBUSY)))
 	err := b.node.Execute(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
-	told := func(unlooked ...gpu.Uninspected) runstate.Error {
+	explain := func(uninspected ...gpu.Uninspected) runstate.Error {
 		t.Helper()
-		r := &run{node: nodeOf(seeing{b.node, unlooked}), opt: b.opt, rec: b.recorder()}
+		r := &run{node: nodeOf(seeing{b.node, uninspected}), opt: b.opt, rec: b.recorder()}
 		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
 		return Explain(r.whose(t.Context(), partition.AMD, err))
 	}
-	if got := told(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "only the kernel uses it by amdgpu_peer") {
+	if got := explain(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "only the kernel uses it by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
 	}
-	if got := told(gpu.Uninspected{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
-		t.Errorf("%+v; want no reboot while not everybody could be looked at", got)
+	if got := explain(gpu.Uninspected{PID: 7, Command: "sshd"}); got.Reboot || got.Unseen == nil {
+		t.Errorf("%+v; want no reboot if a process could not be inspected", got)
 	}
 	b.hold()
-	if got := told(); got.Reboot || got.Unseen != nil || !got.Transient {
+	if got := explain(); got.Reboot || got.Unseen != nil || !got.Transient {
 		t.Errorf("%+v; want no reboot while a process has a GPU open", got)
 	}
 }
 
-// No process has the file open, and it is open.
+// The file is open, but in no process: it is in flight on a socket.
 func TestWhose_NoVisibleHolder(t *testing.T) {
 	for name, p := range map[string]partition.Profile{
 		"a reload":         profile(partition.CPX, partition.NPS4),
@@ -122,7 +123,7 @@ func TestIdle_CountAfterLoad(t *testing.T) {
 	}
 }
 
-// The use of one driver must not hide that the use of another has fallen.
+// A use count of one driver does not hide that the count of another driver has fallen.
 func TestUseNow_TwoVendors(t *testing.T) {
 	amd := gpu.DriverUse{Vendor: partition.AMD, Counted: true, Count: 2}
 	nvidia := gpu.DriverUse{Vendor: partition.NVIDIA, Counted: true, Count: 3}
@@ -183,16 +184,16 @@ func TestRun_UninspectedProcess(t *testing.T) {
 	}
 }
 
-// seeing is a node all of whose processes may be looked at, but for some: that
-// depends on what else runs on the machine of the test.
+// seeing is a node on which all processes are inspected, except for the given ones. On the machine
+// of the test that depends on its other processes.
 type seeing struct {
 	*gpu.Node
-	unlooked []gpu.Uninspected
+	uninspected []gpu.Uninspected
 }
 
 func (s seeing) Usage(ctx context.Context) (gpu.Usage, error) {
 	u, err := s.Node.Usage(ctx)
-	u.Uninspected = s.unlooked
+	u.Uninspected = s.uninspected
 	return u, err
 }
 
@@ -228,7 +229,7 @@ func (b *bench) inject(f sim.Fault) {
 	}
 }
 
-// hold has another process open a device for the time of the test.
+// hold starts a process that has a device open until the test ends.
 func (b *bench) hold() {
 	b.t.Helper()
 	f, err := os.Open(filepath.Join(b.sim.Dev, "kfd"))

@@ -78,8 +78,8 @@ func Holders(all []gpu.Holder) []runstate.Holder {
 	return out
 }
 
-// Refusal returns why a run would change nothing, given whether the driver may be reloaded and
-// the processes that block it, or nil if it would begin.
+// Refusal returns why a run would change nothing, or nil if it would begin. mayReload reports
+// whether the driver may be reloaded; blocking are the processes that block the run.
 func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstate.Error {
 	switch {
 	case d.Steps.Reloads() && !mayReload:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// holdOpen hands the file to another process and closes it here.
+// holdOpen passes the open file to another process, and closes it in this one.
 func holdOpen(t *testing.T, f *os.File) (pid int) {
 	t.Helper()
 	cmd := exec.Command("sleep", "600")

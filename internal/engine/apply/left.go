@@ -9,9 +9,9 @@ import (
 	"dcm/internal/gpu"
 )
 
-// left corrects the result by the writes that the driver may still carry out: a write that
-// timed out cannot be cancelled. The GPUs are in their previous state only until then; the
-// daemon detects the change.
+// left corrects the result if a write timed out: a write cannot be cancelled, and the driver may
+// carry it out later. The GPUs have their previous state until the driver does so. The daemon then
+// detects the change.
 func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 	writes := r.node.Executor.PendingWrites()
 	if len(writes) == 0 {

@@ -15,8 +15,8 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// trial is one cell of the fault matrix: a fault at a step of a run to CPX/NPS4
-// or, where the step is a switch, to CPX/NPS1, and how the run has to end.
+// trial is one cell of the fault matrix: a fault at a step of a run to CPX/NPS4 (to CPX/NPS1 if the
+// step is a switch), and how the run must end.
 type trial struct {
 	step, fault string
 	inject      sim.Fault
@@ -24,8 +24,8 @@ type trial struct {
 
 	result  runstate.Result
 	passing bool   // reported as transient, so that the daemon tries again
-	modes   string // of all GPUs, as the simulated hardware has them
-	told    string // part of the error
+	modes   string // of all simulated GPUs after the run
+	errText string // part of the error
 }
 
 const (
@@ -45,7 +45,7 @@ func times(n int, f sim.Fault) sim.Fault { f.Times = n; return f }
 
 func at(a partition.Address, f sim.Fault) sim.Fault { f.GPU = a; return f }
 
-// matrix lists each fault with the only permitted result, which is reported.
+// matrix lists each fault with the one result that the run may report.
 func matrix() []trial {
 	return []trial{
 		{"discover", "short read", sim.Fault{Op: sim.OpRead, Short: true, Times: 1}, false, runstate.Refused, false, spx8, "not a mode dcm knows"},
@@ -121,15 +121,15 @@ func TestFaultMatrix(t *testing.T) {
 // judge compares a run with the trial's expected end.
 func (c trial) judge(t *testing.T, run runstate.Run) {
 	t.Helper()
-	var told runstate.Error
+	var reported runstate.Error
 	if run.Error != nil {
-		told = *run.Error
+		reported = *run.Error
 	}
-	if run.Result != c.result || told.Transient != c.passing {
-		t.Errorf("result %s, transient %t; want %s, %t; error %q", run.Result, told.Transient, c.result, c.passing, told.Text)
+	if run.Result != c.result || reported.Transient != c.passing {
+		t.Errorf("result %s, transient %t; want %s, %t; error %q", run.Result, reported.Transient, c.result, c.passing, reported.Text)
 	}
-	if (told.Text == "") != (c.told == "") || !strings.Contains(told.Text, c.told) {
-		t.Errorf("error %q, want %q in it", told.Text, c.told)
+	if (reported.Text == "") != (c.errText == "") || !strings.Contains(reported.Text, c.errText) {
+		t.Errorf("error %q, want %q in it", reported.Text, c.errText)
 	}
 	if run.Finished.IsZero() || run.Result == runstate.Running {
 		t.Errorf("the report has no end: %+v", run)

@@ -20,9 +20,8 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// migTrial is a cell of the matrix for NVIDIA's GPUs: what its library does at a step of a
-// run that clears each of three GPUs and divides it again or, where the step is a mode,
-// turns MIG on.
+// migTrial is a cell of the matrix for NVIDIA GPUs: a fault of the library at a step of a run. The
+// run destroys and creates the instances of three GPUs, or turns MIG on if the step is a mode.
 type migTrial struct {
 	step, fault string
 	knobs       []string
@@ -32,7 +31,7 @@ type migTrial struct {
 	result  runstate.Result
 	passing bool
 	shapes  string
-	told    string
+	errText string
 }
 
 const (
@@ -89,13 +88,13 @@ func migMatrix() []migTrial {
 	}
 }
 
-// migBench is three H100 with the stand-in of NVIDIA's library.
+// migBench is a node of three H100 with the stand-in for NVIDIA's library.
 type migBench struct {
 	state string
 	node  *gpu.Node
 }
 
-// buildNVML builds what all trials use.
+// buildNVML builds dcm-nvml and the stand-in for the library, for all trials.
 func buildNVML(t *testing.T) (program, library string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,7 +146,7 @@ func (b migBench) update(t *testing.T, change func(*standin.State)) {
 	}
 }
 
-// shapes are those that the GPUs have, as the library's own state has them.
+// shapes returns the shapes of the GPUs from the state of the library's stand-in.
 func (b migBench) shapes(t *testing.T) string {
 	t.Helper()
 	s, err := standin.Read(b.state)
@@ -188,7 +187,7 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 			}
 			b.update(t, func(s *standin.State) { s.Knobs = c.knobs })
 			run := b.run(t, target, !c.keep)
-			trial{result: c.result, passing: c.passing, told: c.told}.judge(t, run)
+			trial{result: c.result, passing: c.passing, errText: c.errText}.judge(t, run)
 			if got := b.shapes(t); c.shapes != "" && got != c.shapes {
 				t.Errorf("the GPUs are %s, want %s", got, c.shapes)
 			}
@@ -200,7 +199,8 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 	}
 }
 
-// A module that holds the GPUs is named, and no client restarts for a retry that fails too.
+// If a kernel module holds the GPUs, the error names the module and is not transient: a retry would
+// fail too and restart the clients needlessly.
 func TestRun_HeldInKernel(t *testing.T) {
 	program, library := buildNVML(t)
 	for _, modeset := range []bool{true, false} {

@@ -7,8 +7,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// Node is the hardware that a run changes, by what a run does with it. [gpu.Node] implements
-// each part.
+// Node is the hardware that a run changes, as one interface for each use. [gpu.Node] implements all
+// of them.
 type Node struct {
 	Reader   Reader
 	Use      UseReader
@@ -31,7 +31,7 @@ type UseReader interface {
 	Usage(ctx context.Context) (gpu.Usage, error)
 }
 
-// Driver is the drivers of a node.
+// Driver is the set of GPU drivers of a node.
 type Driver interface {
 	// Loaded reports whether the drivers are loaded, and Load loads them.
 	Loaded() bool

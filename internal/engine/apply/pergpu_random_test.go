@@ -96,7 +96,7 @@ func TestEachGPU_LostGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := b.run(profile(partition.CPX, partition.NPS1))
-	trial{result: runstate.Failed, told: string(third)}.judge(t, run)
+	trial{result: runstate.Failed, errText: string(third)}.judge(t, run)
 	modes := make(map[partition.Compute]int)
 	for gpu, mode := range b.computeModes() {
 		if gpu != third {

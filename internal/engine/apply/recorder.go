@@ -103,7 +103,7 @@ func (r *Recorder) out(now bool) {
 	wait := publishInterval - r.now().Sub(r.published)
 	if !now && wait > 0 {
 		if r.flush == nil {
-			r.flush = time.AfterFunc(wait, r.held)
+			r.flush = time.AfterFunc(wait, r.publishDelayed)
 		}
 		return
 	}
@@ -115,8 +115,8 @@ func (r *Recorder) out(now bool) {
 	r.publish(r.run)
 }
 
-// held publishes a delayed report, unless the run has ended meanwhile.
-func (r *Recorder) held() {
+// publishDelayed publishes a delayed report, unless the run has ended meanwhile.
+func (r *Recorder) publishDelayed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.flush != nil && r.run.Finished.IsZero() {

@@ -23,8 +23,8 @@ func scaled(t testing.TB, gpus int) (*simtest.Node, *gpu.Node) {
 	return s, over(s)
 }
 
-// BenchmarkRun is a whole run with its reports, from one compute mode to another.
-// What counts is the time for one GPU: it is to be the same for any number.
+// BenchmarkRun measures a whole run with its reports, from one compute mode to another. The time
+// for each GPU must not grow with the number of GPUs.
 func BenchmarkRun(b *testing.B) {
 	for _, gpus := range []int{8, 64, 512} {
 		b.Run(fmt.Sprintf("%d GPUs", gpus), func(b *testing.B) {

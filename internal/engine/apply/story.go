@@ -39,8 +39,8 @@ func (r *Recorder) ended(s runstate.Step, err error) {
 	log.Info(done(s, took))
 }
 
-// about lists the GPUs that a step concerns: a request is for a whole hive, and a reload for
-// all GPUs. The first is the one through which the step is made.
+// about lists the GPUs that a step concerns: a request is for a whole hive, and a reload for all
+// GPUs. The first is the GPU that the step writes to.
 func (r *Recorder) about(s runstate.Step) []string {
 	var all []string
 	if s.GPU == "" {

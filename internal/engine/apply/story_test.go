@@ -11,17 +11,17 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// tellings is a log that keeps the message of each entry by the GPUs in it, as the
-// journal finds it by DCM_GPU=.
-type tellings struct {
+// entriesByGPU is a log handler that keeps the first word of each entry for each GPU in its
+// attribute gpu, as a search of the journal for DCM_GPU= finds it.
+type entriesByGPU struct {
 	by map[string][]string
 	on []string
 }
 
-func (l *tellings) Enabled(context.Context, slog.Level) bool { return true }
-func (l *tellings) WithGroup(string) slog.Handler            { return l }
+func (l *entriesByGPU) Enabled(context.Context, slog.Level) bool { return true }
+func (l *entriesByGPU) WithGroup(string) slog.Handler            { return l }
 
-func (l *tellings) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (l *entriesByGPU) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *l
 	for _, a := range attrs {
 		if all, ok := a.Value.Any().([]string); ok && a.Key == "gpu" {
@@ -31,7 +31,7 @@ func (l *tellings) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &with
 }
 
-func (l *tellings) Handle(_ context.Context, r slog.Record) error {
+func (l *entriesByGPU) Handle(_ context.Context, r slog.Record) error {
 	first, _, _ := strings.Cut(r.Message, " ")
 	for _, gpu := range l.on {
 		l.by[gpu] = append(l.by[gpu], first)
@@ -39,22 +39,22 @@ func (l *tellings) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// A memory change is requested through one GPU of a hive and made for all of it:
-// it is in the story of each.
-func TestEveryGPUOfAHiveHasItsStory(t *testing.T) {
+// A memory change is requested through one GPU of a hive and changes all its GPUs. A search of the
+// log for any of them finds it.
+func TestRecorder_LogNamesWholeHive(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	told := &tellings{by: make(map[string][]string)}
-	rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(told), func(runstate.Run) {})
+	log := &entriesByGPU{by: make(map[string][]string)}
+	rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(log), func(runstate.Run) {})
 	p := profile(partition.QPX, partition.NPS4)
 	if run := Run(t.Context(), nodeOf(seeing{b.node, nil}), p, b.opt, rec); run.Result != runstate.Applied {
 		t.Fatalf("%s: %v", run.Result, run.Error)
 	}
-	if len(told.by) != 8 {
-		t.Errorf("%d GPUs have a story, want 8", len(told.by))
+	if len(log.by) != 8 {
+		t.Errorf("%d GPUs have log entries, want 8", len(log.by))
 	}
-	for gpu, story := range told.by {
-		if want := []string{"putting", "requested", "reloaded", "switched"}; !slices.Equal(story, want) {
-			t.Errorf("the story of %s is %q, want %q", gpu, story, want)
+	for gpu, entries := range log.by {
+		if want := []string{"putting", "requested", "reloaded", "switched"}; !slices.Equal(entries, want) {
+			t.Errorf("log entries of %s: got %q, want %q", gpu, entries, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// blind is a node that nothing can be seen of after a switch has failed.
+// blind is a node whose GPUs cannot be read after a failed switch.
 type blind struct {
 	*gpu.Node
 	failed bool
@@ -42,15 +42,15 @@ func TestRun_UnreadableIsNotGone(t *testing.T) {
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
 	run := Run(t.Context(), nodeOf(&blind{Node: b.node}), profile(partition.CPX, partition.NPS1), b.opt, rec)
 	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "the undo failed as well: cannot read the GPUs") {
-		t.Errorf("result %s, error %q; want that the GPUs cannot be read", run.Result, run.Error.Text)
+		t.Errorf("result %s, error %q; want an error that the GPUs cannot be read", run.Result, run.Error.Text)
 	}
 	if !run.Error.Transient {
 		t.Error("the error is permanent")
 	}
 }
 
-// What the driver has left alone is not waited for, once more after each load.
-func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
+// If the driver rejected a GPU, the run does not wait for it again after each load.
+func TestRun_RejectedGPUIsAwaitedOnce(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	b.opt.DeviceTimeout, b.opt.ReloadTimeout, b.opt.StepTimeout = time.Hour, time.Hour, time.Hour
 	b.inject(always(at(third, fail(sim.OpLoad, syscall.EIO))))
@@ -62,16 +62,16 @@ func TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown(t *testing.T) {
 			t.Errorf("%s, %+v; want it to name the GPU", run.Result, run.Error)
 		}
 		if s := b.sim.State(); s.Loads != 2 {
-			t.Errorf("%d loads, want one and the way back", s.Loads)
+			t.Errorf("%d loads, want 2: the change and the undo", s.Loads)
 		}
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the run still waits")
 	}
 }
 
-// A GPU that falls off the bus in the middle fails the run, and the others get back
-// what they had: half a node in another mode is no help.
-func TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack(t *testing.T) {
+// If a GPU disappears from the bus during a run, the run fails and the other GPUs get their
+// previous modes back.
+func TestRun_LostGPUUndoesOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		want partition.Profile
@@ -113,8 +113,9 @@ func TestExplain_HintForGPUsWithoutDriver(t *testing.T) {
 	}
 }
 
-// The way back is done, and the write that it undoes is not.
-func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
+// The undo is finished while the timed-out write is still pending in the driver. The report must
+// not call that write undone.
+func TestRun_PendingWriteIsReported(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "mi300x-8")
 	b.opt.StepTimeout = time.Second
@@ -133,10 +134,10 @@ func TestAWriteThatOutlivesTheRunIsNotToldToBeTakenBack(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("the write does not end")
+			t.Fatal("the pending write did not end within the limit of the test")
 		}
 	}
 	if got := b.hardware(); got != "2 SPX/NPS1 1 CPX/NPS1 5 SPX/NPS1" {
-		t.Errorf("then the GPUs are %s, want that the write has been carried out", got)
+		t.Errorf("after the pending write the GPUs are %s, want its mode", got)
 	}
 }
