@@ -17,13 +17,15 @@ type blockers struct {
 	restart  restart
 	settings Settings
 	fit      func(units []string) []string
-	stuck    []blocker // of units that the restart stops, and that would still hold a GPU
+	stuck    []blocker // why units that the restart stops would still hold a GPU
 }
 
-// blocker is why a restart would not free the GPUs, though it stops the unit of the holder.
+// blocker is the reason why a restart would not free the GPUs, although it stops the unit of the
+// holder.
 type blocker struct{ text, hint string }
 
-// remaining returns the holders that the restart would not remove, or would start too early.
+// remaining returns the holders whose units the restart would not stop, or would start before the
+// GPUs are changed.
 func (b *blockers) remaining(ctx context.Context, holders []runstate.Holder) ([]runstate.Holder, error) {
 	var out []runstate.Holder
 	stuck := make(map[string]bool) // by unit
@@ -132,7 +134,8 @@ func (b *blockers) refuse(holders []runstate.Holder) result {
 	return out
 }
 
-// describeCycle names the client that the oneshot waits for, and that waits for it.
+// describeCycle names a client that is ordered before the oneshot, although the oneshot is ordered
+// before all clients.
 func describeCycle(ctx context.Context, u OrderReader, run string, clients []systemd.Unit) *runstate.Error {
 	e := &runstate.Error{Text: "systemd refuses the restart: clients and " + run + " wait for each other", Transient: true}
 	path, err := u.OrderingPath(ctx, run, ids(clients))

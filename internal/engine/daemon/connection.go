@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// connection is the connection to PID 1 of one pass. It is made when PID 1 is needed first.
+// connection is the connection to PID 1 of one pass. The first call that needs PID 1 makes it.
 type connection struct {
 	dial   func(context.Context) (PID1, error)
 	notify Notifier
@@ -42,8 +42,8 @@ func (c *connection) close() {
 	c.pid1 = nil
 }
 
-// awaitRun waits for a run that another program began. A restart in its middle would end it
-// half-way and do it again.
+// awaitRun waits for a run that another program began. A restart would kill it in the middle of a
+// change and repeat it.
 func (c *connection) awaitRun(ctx context.Context, busy func() (bool, error)) error {
 	is, err := busy()
 	if err != nil || !is {

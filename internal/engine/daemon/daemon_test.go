@@ -28,7 +28,7 @@ func TestStart(t *testing.T) {
 		{"no profile leaves the GPUs alone", func(h *host) { h.settings.Selected, h.steps = false, 3 }, "READY", ""},
 		{"one restart, with the start counter of the active client cleared",
 			func(h *host) { h.steps = 3 }, "reset:a.service restart:dcm-apply.service READY", ""},
-		{"what depends on a client has its counter cleared too",
+		{"the start counter of a unit that depends on a client is cleared too",
 			func(h *host) {
 				h.steps, h.depend = 3, []string{"c.service"}
 				h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "active"}
@@ -37,9 +37,9 @@ func TestStart(t *testing.T) {
 			func(h *host) { h.stale = true }, "daemon-reload READY", ""},
 		{"drop-ins come before the restart",
 			func(h *host) { h.stale, h.steps = true, 3 }, "daemon-reload reset:a.service restart:dcm-apply.service READY", ""},
-		{"a run under way is waited for, not restarted",
+		{"the daemon waits for a run in progress and does not restart it",
 			func(h *host) { h.busy = true }, "await READY", ""},
-		{"a run that has not yet taken its lock is waited for",
+		{"the daemon waits for a run that has not yet taken its lock",
 			func(h *host) {
 				h.steps = 3
 				u := h.units[unitname.Apply]
@@ -61,7 +61,7 @@ func TestStart(t *testing.T) {
 		{"a failed run ends it with the run's own reason",
 			func(h *host) { h.steps, h.run = 3, failing(runstate.Error{Text: "no such mode"}) },
 			"reset:a.service restart:dcm-apply.service", "no such mode"},
-		{"a killed run ends it with what systemd saw",
+		{"a killed run ends it with systemd's result",
 			func(h *host) {
 				h.steps = 3
 				h.run = func(*host) (systemd.Unit, *runstate.Run, error) {
@@ -116,7 +116,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// tick has the loop answer the watchdog, by when it has dealt with all before.
+// tick sends a watchdog tick and waits for the loop's answer. The loop has then handled all earlier
+// events.
 func (h *host) tick() {
 	h.t.Helper()
 	for range 2 {
@@ -128,8 +129,8 @@ func (h *host) tick() {
 	}
 }
 
-// TestDropins_BrokenGenerator: passes do not repeat a daemon-reload that does not help. Package
-// dropins does, with a back-off.
+// TestDropins_BrokenGenerator: if a daemon-reload does not help, passes do not repeat it. Package
+// dropins repeats it, with a back-off.
 func TestDropins_BrokenGenerator(t *testing.T) {
 	h := newHost(t)
 	h.stale, h.broken = true, true

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// do makes the pass.
+// do executes the pass and returns its result.
 func (p *pass) do(ctx context.Context) result {
 	defer p.conn.close()
 	if p.Rearm != nil {
@@ -41,7 +41,8 @@ func (p *pass) unchanged(ctx context.Context) bool {
 }
 
 // decide compares the GPUs with the settings, and restarts what has to be restarted. If again is
-// true it has restarted nothing, and what it has read is out of date.
+// true, nothing was restarted, and the observed state is out of date: the caller calls decide
+// again.
 func (p *pass) decide(ctx context.Context) (r result, again bool) {
 	if p.usable {
 		reloaded, err := p.dropins.load(ctx, p.conn, p.settings, p.forced, p.log.Logger)
@@ -89,8 +90,8 @@ func (p *pass) unpublished(now Observation) bool {
 
 const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`
 
-// driftFound is the result if other programs have changed the GPUs, that many steps away from
-// the profile. If repair is true the steps are to be made.
+// driftFound returns the result if other programs have changed the GPUs. steps is the number of
+// steps back to the profile. If repair is true, the pass executes them.
 func (p *pass) driftFound(steps int) (r result, repair bool) {
 	text := fmt.Sprintf("the GPUs do not match profile %s: another program has changed them (found %d steps to do, want 0)", p.settings.Profile.Name, steps)
 	switch {
@@ -104,8 +105,8 @@ func (p *pass) driftFound(steps int) (r result, repair bool) {
 	return result{}, true
 }
 
-// clearFailed clears the failures of earlier runs when all is well: they would keep the host
-// "degraded" needlessly.
+// clearFailed resets the failed units of earlier runs if the GPUs match the profile. Otherwise
+// systemd would report the host as "degraded" needlessly.
 func (p *pass) clearFailed(ctx context.Context, r result) {
 	if r.failure != nil || r.retryReserve != nil || r.drift != nil || !p.usable || !p.mayHaveFailed() {
 		return

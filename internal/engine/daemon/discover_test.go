@@ -10,7 +10,7 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// using is a process of the unit that has a GPU open.
+// using returns a process of the unit that has a GPU open.
 func using(unit string) runstate.Holder {
 	return runstate.Holder{PID: 9, Command: "p", Unit: unit, Devices: []string{"/dev/kfd"}}
 }

@@ -9,13 +9,13 @@ import (
 // restart the clients without end.
 const repairQuietWindow = 10 * time.Minute
 
-// drift is what the loop remembers of changes that dcm did not make.
+// drift is the loop's record of changes that dcm did not make.
 type drift struct {
 	event       bool      // there was a device event while a pass was under way
-	fingerprint string    // of the GPUs after the last pass; "" if they may have changed since
+	fingerprint string    // of the GPUs' state after the last pass; "" if they may have changed since
 	repairs     int       // in a row, without a quiet window between them
 	repaired    time.Time // when the last of them was made
-	delayed     bool      // the next attempt is a repair that had to wait
+	delayed     bool      // the next attempt is a delayed repair
 	glanced     string    // see [GPUReader.Glance]
 }
 
@@ -26,7 +26,7 @@ func (d *drift) differs(glance string) bool {
 	return changed
 }
 
-// tooSoon reports whether the next repair has to wait.
+// tooSoon reports whether the next repair must be delayed.
 func (d *drift) tooSoon() bool {
 	if time.Since(d.repaired) > repairQuietWindow {
 		d.repairs = 0

@@ -52,7 +52,7 @@ func TestDrift_RepairedByOneRestart(t *testing.T) {
 	h.sendDeviceEvent()
 	h.until("applying", phase(runstate.Applying))
 	h.until("in sync", phase(runstate.InSync))
-	h.sendDeviceEvent() // of what the run has done
+	h.sendDeviceEvent() // from the run's own changes
 	h.tick()
 	if got := h.did(); got != bounce {
 		t.Errorf("events %q, want %q", got, bounce)
@@ -120,11 +120,11 @@ func TestDrift_NotAfterFailedRun(t *testing.T) {
 			h.set(func() { h.run = succeed; h.turns++ }) // another change
 			h.sendDeviceEvent()
 			if got := h.until("in sync", phase(runstate.InSync)); got.Since.Before(s.Since) {
-				t.Error("the state went back in time")
+				t.Error("the daemon published an older state")
 			}
 			h.tick()
 			if got := h.did(); got != bounce {
-				t.Errorf("events %q, want %q: one restart, and only after something had happened", got, bounce)
+				t.Errorf("events %q, want %q: one restart, and only after another change of the GPUs", got, bounce)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestDrift_NotAfterFailure(t *testing.T) {
 	}
 	h.hangup <- nil
 	h.until("the requested pass", phase(runstate.Applying))
-	// One before the run, and at most one after it.
+	// The GPUs are read once before the run, and at most once after it.
 	if got := h.looks.Load() - looks; got > 2 {
 		t.Errorf("the GPUs were read %d times after a failure, want at most twice", got)
 	}
@@ -221,9 +221,9 @@ func TestDeviceEvent_WithoutChangeKeepsState(t *testing.T) {
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
 	for range 2 {
-		h.sendDeviceEvent() // of what the run has done, and then of something else
+		h.sendDeviceEvent() // from the run's own changes, and then of something else
 		if s := h.until("the look's verdict", phase(runstate.InSync)); s.Error == nil {
-			t.Error("the client that is not back is not reported any more")
+			t.Error("the state no longer reports the client that is not back")
 		}
 		h.set(func() { h.turns++ })
 	}
@@ -248,7 +248,7 @@ func TestDrift_FoundAtWatchdogTick(t *testing.T) {
 	looks := h.looks.Load()
 	h.tick()
 	if h.looks.Load() != looks {
-		t.Error("the GPUs are read at every tick")
+		t.Error("the GPUs were read at each watchdog tick, want none without a change")
 	}
 	h.set(func() { h.steps, h.short = 8, "gpu0/mig/gi1" })
 	h.tick()
@@ -259,7 +259,8 @@ func TestDrift_FoundAtWatchdogTick(t *testing.T) {
 	}
 }
 
-// A load of the driver makes the files of the modes again.
+// A load of the driver creates the mode files again, so that watches of the old files report
+// nothing.
 func TestWatches_RenewedAfterEachRun(t *testing.T) {
 	h := newHost(t)
 	h.start()

@@ -13,12 +13,12 @@ import (
 type dropinLoader struct {
 	stale     func(Settings) ([]string, error)
 	unwritten func() ([]string, error)
-	failed    map[string]string // the drop-ins for which PID 1 was reloaded, and which the generator did not write; nil: none
+	failed    map[string]string // drop-ins that the generator did not write, although PID 1 was reloaded for them; nil: none
 }
 
-// load reloads systemd if its drop-ins differ from those of the settings. If the generator
-// fails, it requests one reload for the same drop-ins, unless again is set: package dropins
-// repeats it, with a back-off.
+// load reloads systemd if its drop-ins differ from those of the settings. If the generator fails,
+// load requests no second reload for the same drop-ins unless again is set. Package dropins repeats
+// it with a back-off.
 func (l *dropinLoader) load(ctx context.Context, conn *connection, s Settings, again bool, log *slog.Logger) (reloaded bool, err error) {
 	differ, err := l.stale(s)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Failure is what keeps the selected profile from the GPUs, with its hint.
+// Failure returns an error with a hint if the selected profile is not on the GPUs, and nil
+// otherwise.
 func Failure(s *runstate.State) error {
 	if s.Error == nil {
 		return fmt.Errorf("%s is %s; see dcm status", unitname.Daemon, s.Phase)

@@ -20,15 +20,14 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// host is a machine in memory: PID 1, the GPUs and the files, with what happened
-// written down as one word an event.
+// host is a machine in memory: PID 1, the GPUs and the files. It records each event as one word.
 type host struct {
 	t *testing.T
 
 	mu        sync.Mutex
 	events    []string
 	settings  Settings
-	good      *Settings // what an earlier daemon has left
+	good      *Settings // the last good configuration of an earlier daemon
 	loadErr   error
 	stale     bool
 	broken    bool     // the generator fails
@@ -38,7 +37,7 @@ type host struct {
 	steps     int
 	looks     atomic.Int64
 	turns     int    // part of the fingerprint of the GPUs
-	short     string // what a glance at them shows
+	short     string // the result of GPUReader.Glance
 	stepsErr  error
 	unloaded  bool // a run has left the driver unloaded
 	blocking  []runstate.Holder
@@ -50,7 +49,7 @@ type host struct {
 	last      *runstate.Run
 	gone      chan struct{}
 	use       runstate.Use  // part of the use count that no process explains
-	eased     chan struct{} // it has become less
+	eased     chan struct{} // receives when the use count falls
 	retry     Backoff
 	initial   runstate.State
 
@@ -60,17 +59,17 @@ type host struct {
 	reached   string // the last profile that was
 
 	due         bool  // the reservations have changed
-	notDue      error // and must not be chosen for
+	notDue      error // why no partitions can be chosen for them
 	unmet       bool
 	noted       runstate.Asked             // the note of a command
-	unpublished bool                       // the list of partitions is of other GPUs
+	unpublished bool                       // the published list of partitions does not match the GPUs
 	looked      int                        // passes that have ended
-	choice      systemd.Unit               // the unit that chooses, after its run
-	choose      func(h *host) systemd.Unit // what that run does; nil: the reservations are chosen for
+	choice      systemd.Unit               // the state of dcm-reserve.service after its run
+	choose      func(h *host) systemd.Unit // the run of dcm-reserve.service; nil: it chooses partitions for all reservations
 
 	triggers []string // units that start the clients
 
-	held    []string // units that PID 1 is to remember, one after the other
+	held    []string // units that the daemon asked PID 1 to keep loaded, in the order of the requests
 	stop    func()   // ends the daemon
 	states  chan runstate.State
 	line    string   // the unit's status line
@@ -128,12 +127,12 @@ func (h *host) did() string {
 	return s
 }
 
-// startedAgain makes the daemon one that systemd has started again by itself.
+// startedAgain makes the host report that systemd restarted the daemon by itself (Restart=).
 func (h *host) startedAgain() {
 	h.units[unitname.Daemon] = systemd.Unit{Name: unitname.Daemon, Load: "loaded", Active: "activating", Restarts: 7}
 }
 
-// left is the last state that the daemon has written.
+// left returns the last state that the daemon saved.
 func (h *host) left() (s runstate.State) {
 	for len(h.states) > 0 {
 		s = <-h.states
@@ -266,7 +265,7 @@ func (p *power) Reached(profile partition.Profile) error {
 	return nil
 }
 
-// hardware is the host as GPUs.
+// hardware is the host as a [GPUReader].
 type hardware host
 
 func (h *hardware) Observe(context.Context, partition.Profile) (Observation, error) {
@@ -334,7 +333,7 @@ func (n *notifications) record(s string) error {
 func (n *notifications) Ready() error     { return n.record("READY") }
 func (n *notifications) Reloading() error { return n.record("RELOADING") }
 func (n *notifications) Stopping() error  { return n.record("STOPPING") }
-func (n *notifications) Watchdog() error  { return nil } // the loop's pace, and no event
+func (n *notifications) Watchdog() error  { return nil } // not an event of the test: the loop sends it at each tick
 func (n *notifications) Status(text string) error {
 	(*host)(n).set(func() { n.line = text })
 	return nil

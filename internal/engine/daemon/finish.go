@@ -36,9 +36,9 @@ func (l *loop) finish(ctx context.Context, r result) error {
 			l.retry(ctx, r, r.retryReserve)
 			break
 		}
-		l.waker.onExit(ctx, r.holders) // that keep reservations from their partitions
+		l.waker.onExit(ctx, r.holders) // processes whose end frees partitions for reservations
 	case !l.started && outdated(l.due, l.Load, l.settings):
-		// The result is for a configuration that has changed since.
+		// The configuration has changed since this pass began.
 	default:
 		if err := l.failed(ctx, r); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (l *loop) adoptNewerEdit(ctx context.Context) {
 	}
 }
 
-// record writes what a pass found into the state.
+// record writes the result of a pass into the state.
 func record(s *runstate.State, r result) {
 	switch {
 	case r.failure == nil:
@@ -116,7 +116,7 @@ func (l *loop) succeeded(r result) {
 		warn(l.log, l.Host.Reached(l.settings.Profile))
 	}
 	if e := l.state.Error; r.byDevice && r.clients == nil && l.state.Phase == runstate.InSync && (e == nil || !e.Transient) {
-		r.problem = l.state.Error // nothing has happened that could resolve it
+		r.problem = l.state.Error // no event could have resolved the failure
 	}
 	if r.retryReserve != nil {
 		r.problem = r.retryReserve

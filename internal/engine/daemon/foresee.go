@@ -17,8 +17,8 @@ type Forecast struct {
 	Refused   *runstate.Error     // nil: it would begin
 }
 
-// Foresee returns what the daemon would do before a run, and changes nothing. scope is that of the
-// run, and blocking are the processes that keep its steps from succeeding.
+// Foresee returns what the daemon would do before a run, without doing it. scope is the scope of
+// the run; blocking are the processes that block its steps.
 func Foresee(ctx context.Context, pid1 PID1, s Settings, fit func(units []string) []string, scope *Scope, blocking []runstate.Holder) (Forecast, error) {
 	var out Forecast
 	for {

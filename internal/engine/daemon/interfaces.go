@@ -15,20 +15,20 @@ type Observation struct {
 	Diff     int               // number of steps to the profile
 	Blocking []runstate.Holder // processes that would keep the steps from succeeding
 	Scope    *Scope            // of steps that concern single GPUs; nil: they concern the whole node
-	// Published reports whether the list of partitions, and the links of the reservations, are
-	// of these GPUs; nil: they are.
+	// Published reports whether the list of partitions and the links of the reservations match
+	// these GPUs; nil means that they match.
 	Published   func() bool
-	Fingerprint string // equal for GPUs to which nothing has happened in between; "" if they were not read
+	Fingerprint string // equal if the GPUs did not change between two observations; "" if they were not read
 }
 
 // GPUReader reads the GPUs and the driver.
 type GPUReader interface {
-	// Observe compares the GPUs with the profile. With an error it returns what was read.
+	// Observe compares the GPUs with the profile. If it returns an error, the observation has the
+	// parts that were read.
 	Observe(ctx context.Context, p partition.Profile) (Observation, error)
 	// Fingerprint returns the present [Observation.Fingerprint].
 	Fingerprint(ctx context.Context) string
-	// Glance returns a text that differs if something has changed that causes no event. It is
-	// cheap.
+	// Glance returns a text that differs after some changes that cause no event. It is cheap.
 	Glance() string
 	// DriverUnloaded reports that a run has left the driver unloaded. The next run loads it,
 	// whatever the configuration says; until then no GPU can be read.
@@ -39,9 +39,10 @@ type GPUReader interface {
 type UseWatcher interface {
 	// AwaitExit returns when one of the processes has ended, or ctx has.
 	AwaitExit(ctx context.Context, holders []runstate.Holder) error
-	// Use returns the current use of the same driver as in before.
+	// Use returns the current use of the driver that before belongs to.
 	Use(ctx context.Context, before runstate.Use) (runstate.Use, error)
-	// AwaitUseBelow returns when the use of the same driver is lower than than, or ctx has ended.
+	// AwaitUseBelow returns when the use of the driver in than is lower than than, or ctx has
+	// ended.
 	AwaitUseBelow(ctx context.Context, than runstate.Use) error
 }
 
@@ -53,7 +54,7 @@ type Host interface {
 	Reached(p partition.Profile) error
 }
 
-// PID1 is a connection to the service manager, by what a pass does with it.
+// PID1 is a connection to the service manager, as one interface for each use in a pass.
 type PID1 struct {
 	States       UnitReader
 	Dependencies DependencyReader
@@ -74,7 +75,7 @@ type UnitReader interface {
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
 	// Settle waits until none of the units has a job, and returns them.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
-	// End returns how a unit went down.
+	// End returns how a unit stopped or failed.
 	End(ctx context.Context, name string) (systemd.End, error)
 	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
 	Frozen(ctx context.Context, unit string) (bool, error)
@@ -107,7 +108,7 @@ type Reloader interface {
 	Reload(ctx context.Context) error
 }
 
-// UnitPinner makes PID 1 keep units loaded, so that it can report how they went down.
+// UnitPinner makes PID 1 keep units loaded, so that it can report how they stopped or failed.
 type UnitPinner interface {
 	Pin(ctx context.Context, units []string) error
 	Unpin(ctx context.Context) error

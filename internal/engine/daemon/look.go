@@ -9,7 +9,7 @@ import (
 
 const defaultDeviceTimeout = time.Minute
 
-// look begins a pass or, if one is under way, requests one for after it.
+// look begins a pass. If a pass is under way, look requests another one after it.
 func (l *loop) look(ctx context.Context, why string) {
 	l.report.looking(why)
 	l.requests.note(runstate.Asked{Why: why})
@@ -21,9 +21,9 @@ func (l *loop) look(ctx context.Context, why string) {
 	l.begin(ctx)
 }
 
-// onEdit begins a pass after an edit. An edit that cannot be used changes nothing. Neither does
-// one that asks for the same after a failure: the retry, if there is one, keeps its time, and no
-// client is restarted for it.
+// onEdit begins a pass after an edit. An invalid edit changes nothing. After a failure, an edit
+// without effect on the settings changes nothing either: a pending retry keeps its time, and no
+// client is restarted.
 func (l *loop) onEdit(ctx context.Context) {
 	if l.pass != nil {
 		l.due = max(l.due, compareDue)
@@ -35,9 +35,9 @@ func (l *loop) onEdit(ctx context.Context) {
 	}
 }
 
-// reread reads the configuration after an edit and begins a pass. It begins none and returns
-// false if the configuration cannot be used. Neither does it if decided is set, because there is
-// a result for these settings, and they ask for the same as before.
+// reread reads the configuration after an edit and begins a pass. It begins none and returns false
+// if the configuration is invalid. If decided is set, a result for the current settings exists;
+// then it begins none either if the edit has no effect on the settings.
 func (l *loop) reread(ctx context.Context, decided bool) bool {
 	const why = "the configuration changed"
 	before, usable := l.settings, l.usable
@@ -109,13 +109,13 @@ func (l *loop) run(ctx context.Context, p *pass) {
 	go func() { results <- p.do(ctx) }()
 }
 
-// If the driver is busy but no holder is visible, a run stops the clients needlessly, and so
-// would the next one. There is no other run until something has changed: the driver's use count
-// falls, the settings ask for something else, or an administrator requests one. The state has
-// the use that was found then, for the next daemon too.
+// If the driver is busy but no holder is visible, a run stops the clients needlessly, and so would
+// the next one. There is no other run until the driver's use count falls, the settings change, or
+// an administrator requests a run. The saved state has the use that the last run found, so that
+// this also holds for the next daemon.
 
-// unseenUse returns the use that no restart of the clients would end, nil if there is none or an
-// attempt is due all the same.
+// unseenUse returns the driver's use that no restart of the clients would end. It returns nil if
+// there is none, or if a run is due despite it.
 func (l *loop) unseenUse(ctx context.Context) *runstate.Use {
 	if l.state.Unseen == nil || l.state.Wish != l.settings.hash() || l.requests.forced {
 		return nil

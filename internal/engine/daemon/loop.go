@@ -12,10 +12,10 @@ import (
 type loop struct {
 	*Daemon
 	log      *slog.Logger   // with the effective profile
-	previous runstate.State // what the daemon before this one left in this boot
+	previous runstate.State // saved by the previous daemon of this boot
 	state    published
 	settings Settings
-	usable   bool // there are settings: a usable configuration was read
+	usable   bool // a valid configuration was read
 	started  bool // READY=1 was sent, or is about to be
 	reload   bool // a start or a SIGHUP is to be answered with READY=1
 	attempts int  // transient failures in a row
@@ -37,8 +37,8 @@ type due int
 
 const (
 	nothingDue due = iota
-	compareDue     // the configuration was written: a look if it asks for something else
-	lookAgain      // a look
+	compareDue     // the configuration was written: start a pass if the settings differ
+	lookAgain      // start a pass
 )
 
 // configure reads the configuration. If it cannot be used, the last good one stays effective.

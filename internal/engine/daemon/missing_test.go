@@ -9,12 +9,12 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Each unit was in invocation 1 when a run stopped it.
+// Each unit had invocation ID 1 when a run stopped it.
 func TestMissing(t *testing.T) {
 	unit := func(name, run, active, result string, e systemd.End) down {
 		return down{systemd.Unit{Name: name, ID: name, Load: "loaded", Active: active, Result: result, Invocation: run}, e}
 	}
-	owed := pendingStarts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
+	pending := pendingStarts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
 	for _, test := range []struct {
 		name    string
 		units   []down
@@ -61,7 +61,7 @@ func TestMissing(t *testing.T) {
 		{"inactive, with an unknown invocation", []down{unit("old.service", "2", "inactive", "success", systemd.End{Began: 1, Exited: 2, Left: 3})}, false, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, owed.missing(test.units, test.require)); diff != "" {
+			if diff := cmp.Diff(test.want, pending.missing(test.units, test.require)); diff != "" {
 				t.Errorf("missing (-want +got):\n%s", diff)
 			}
 		})
@@ -69,13 +69,13 @@ func TestMissing(t *testing.T) {
 }
 
 func TestKept(t *testing.T) {
-	owed := pendingStarts{"a.service": "1", "b.service": "1", "c.service": "1"}
-	got := owed.kept([]systemd.Unit{
+	pending := pendingStarts{"a.service": "1", "b.service": "1", "c.service": "1"}
+	got := pending.kept([]systemd.Unit{
 		{ID: "a.service", Active: "active", Invocation: "1"},
 		{ID: "b.service", Active: "active", Invocation: "2"},
 		{ID: "c.service", Active: "inactive", Invocation: "1"},
 	})
 	if diff := cmp.Diff(pendingStarts{"b.service": "1", "c.service": "1"}, got); diff != "" {
-		t.Errorf("owed (-want +got):\n%s", diff)
+		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 }

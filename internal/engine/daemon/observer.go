@@ -11,7 +11,7 @@ import (
 type observer struct {
 	gpus    GPUReader
 	timeout time.Duration
-	seen    string // the fingerprint that the pass has read before its run
+	seen    string // the fingerprint that the pass read before its run
 }
 
 func (o *observer) observe(ctx context.Context, p partition.Profile) (Observation, error) {
@@ -38,9 +38,9 @@ func (o *observer) fingerprint(ctx context.Context) string {
 }
 
 // after returns the fingerprint that the next pass compares with, if a device event causes it.
-// Without a restart that is the one that was planned for, so that no change in between is
-// missed. After a run that failed, the GPUs are read again: what that run left is no drift. After
-// a run that succeeded it is "": the next pass is a full one.
+// Without a restart it is the fingerprint of the planned-for state, so that a later change is
+// detected. After a failed run, the GPUs are read again, because the state that the run left is no
+// drift. After a run that succeeded it is "": the next pass is a full one.
 func (o *observer) after(ctx context.Context, r result) string {
 	switch {
 	case r.clients == nil:

@@ -9,10 +9,10 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// If an administrator starts the daemon and the start fails, it ends with the reason. systemd
-// makes the next start itself, after RestartSec=. That one stays up whatever the result, so that
-// it can wait. So the back-off is the daemon's own, and the state that it depends on outlives the
-// daemon.
+// If an administrator starts the daemon and the start fails, it ends with the reason. systemd makes
+// the next start itself, after RestartSec=. The daemon that systemd started does not exit on a
+// failure; it waits and retries. So the daemon implements the back-off itself and saves its state
+// across restarts.
 
 // ownUnitTimeout limits the query of the daemon's own unit.
 const ownUnitTimeout = 5 * time.Second

@@ -10,8 +10,8 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// succeededLate reports whether a run that exceeded its TimeoutStartSec= went to its end all the
-// same, when systemd ended it. The unit has failed then, and the GPUs are as wanted.
+// succeededLate reports whether a run exceeded its TimeoutStartSec= but succeeded before systemd
+// killed it. Then the unit is failed, although the GPUs match the profile.
 func succeededLate(u systemd.Unit, run *runstate.Run) bool {
 	return u.Result == "timeout" && u.Failed.Path == "" && run.ID != "" && run.ID == u.Invocation && run.Result.OK()
 }
@@ -65,7 +65,7 @@ func whyEnded(u systemd.Unit) string {
 	return fmt.Sprintf("result %q", u.Result)
 }
 
-// with returns the units and those of the others that are not among them.
+// with returns the union of units and others, by name.
 func with(units, others []systemd.Unit) []systemd.Unit {
 	out := slices.Clone(units)
 	for _, o := range others {

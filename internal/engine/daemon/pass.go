@@ -15,8 +15,8 @@ type pass struct {
 	unseen   *runstate.Use // see [unseenHolder]
 
 	byDevice bool   // caused by a device event
-	before   string // the fingerprint of the GPUs to compare with; of a pass caused by a device event
-	tooSoon  bool   // a repair has to wait; of a pass caused by a device event
+	before   string // the fingerprint of the GPUs before the event, if byDevice
+	tooSoon  bool   // a repair must be delayed, if byDevice
 
 	begin   func(intent) error // called before a restart
 	conn    *connection

@@ -51,7 +51,7 @@ func (p pendingStarts) plus(stopped []systemd.Unit) pendingStarts {
 	return all
 }
 
-// kept returns the pending starts without the units that are still in the same invocation: they
+// kept returns the pending starts without the units that still have the same invocation ID: they
 // were not stopped.
 func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
 	out := maps.Clone(p)
@@ -63,15 +63,15 @@ func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
 	return out
 }
 
-// down is a pending unit that is not up.
+// down is a unit with a pending start that is not active.
 type down struct {
 	systemd.Unit
 	end systemd.End
 }
 
-// missing returns those that were not stopped by an administrator, in the order in which to start them:
-// systemd refuses to start a socket whose service is active, so units that trigger others
-// come first.
+// missing returns the units that no administrator stopped, in the order in which to start them:
+// systemd refuses to start a socket whose service is active, so units that trigger others come
+// first.
 func (p pendingStarts) missing(units []down, require bool) []string {
 	lost := make(map[string]down)
 	for {
@@ -106,8 +106,8 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 	case run == "": // its invocation is not known
 		return u.Active == "failed" || require
 	case u.Invocation == run: // it was stopped, and not started since
-		// An administrator has canceled its start job, unless there is another reason for it
-		// not to have run.
+		// The unit's start job did not run. If no other reason for that exists, an administrator
+		// cancelled it.
 		return u.Active == "failed" || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
 	case u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
 		return true

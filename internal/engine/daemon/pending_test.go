@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// keepingDown is a run that fails and, as with require = true, leaves the client down; the next
+// keepingDown is a run that fails and leaves the client inactive, as with require = true. The next
 // run succeeds.
 func keepingDown(h *host) (systemd.Unit, *runstate.Run, error) {
 	a := h.units["a.service"]
@@ -31,16 +31,16 @@ func TestPending_StartedAfterSuccess(t *testing.T) {
 	for _, p := range []runstate.Phase{runstate.Applying, runstate.Waiting, runstate.Applying} {
 		s := h.until(string(p), phase(p))
 		if diff := cmp.Diff([]string{"a.service"}, s.Owed); diff != "" {
-			t.Errorf("owed when %s (-want +got):\n%s", p, diff)
+			t.Errorf("pending starts in phase %s (-want +got):\n%s", p, diff)
 		}
 	}
 	if s := h.until("in sync", phase(runstate.InSync)); len(s.Owed) > 0 {
-		t.Errorf("%q is owed in sync", s.Owed)
+		t.Errorf("pending starts %q in phase in-sync, want none", s.Owed)
 	}
 	h.tick()
 	h.set(func() {
 		if diff := cmp.Diff([]string{"a.service", "a.service", ""}, h.held); diff != "" {
-			t.Errorf("what PID 1 was to remember (-want +got):\n%s", diff)
+			t.Errorf("units that PID 1 keeps loaded (-want +got):\n%s", diff)
 		}
 	})
 	want := "READY reset:a.service restart:dcm-apply.service restart:dcm-apply.service reset:a.service start:a.service"
@@ -71,8 +71,8 @@ func TestPending_NotStartedIfSystemdDoes(t *testing.T) {
 	}
 }
 
-// A run that was killed while the driver was away leaves a client failed that
-// systemd started again, and one inactive that it did not start.
+// A run was killed while the driver was unloaded. One client, which systemd started again, has
+// failed; another one was not started and is inactive.
 func TestPending_OfEarlierDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -123,7 +123,7 @@ func TestPending_DependentsOfClients(t *testing.T) {
 	h.changed <- struct{}{}
 	s := h.until("waiting", phase(runstate.Waiting))
 	if diff := cmp.Diff([]string{"a.service", "c.service", "d.service"}, s.Owed); diff != "" {
-		t.Errorf("owed (-want +got):\n%s", diff)
+		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 	s = h.until("in sync", phase(runstate.InSync))
 	if s.Error == nil || s.Error.Text != "not back: a.service was active and is inactive (success), c.service was active and is inactive (success)" {
@@ -135,8 +135,8 @@ func TestPending_DependentsOfClients(t *testing.T) {
 	}
 }
 
-// systemd marks the unit failed, and does not start the clients that require it; but the profile
-// is on the GPUs.
+// systemd marks the unit failed and does not start the clients that require it, although the
+// profile is on the GPUs.
 func TestRun_SucceedsAfterTimeout(t *testing.T) {
 	h := newHost(t)
 	h.settings.Require, h.steps = true, 3
@@ -149,27 +149,28 @@ func TestRun_SucceedsAfterTimeout(t *testing.T) {
 		return u, run, err
 	}
 	h.start()
-	var told []string
+	var texts []string
 	s := h.until("in sync", func(s runstate.State) bool {
 		if s.Error != nil {
-			told = append(told, s.Error.Text)
+			texts = append(texts, s.Error.Text)
 		}
 		return s.Phase == runstate.InSync
 	})
 	h.tick()
 	want := "reset:a.service restart:dcm-apply.service reset:a.service start:a.service reset:dcm-apply.service READY"
 	if got := h.did(); got != want || len(s.Owed) > 0 {
-		t.Errorf("events %q, want %q; owed %q", got, want, s.Owed)
+		t.Errorf("events %q, want %q; pending starts %q", got, want, s.Owed)
 	}
-	// The host in memory starts no unit: a.service is what is reported.
-	if want := "not back: a.service was active and is inactive (success)"; len(told) != 1 || told[0] != want {
-		t.Errorf("errors are %q, want %q", told, want)
+	// The simulated host starts no unit, so a.service is reported as not back.
+	if want := "not back: a.service was active and is inactive (success)"; len(texts) != 1 || texts[0] != want {
+		t.Errorf("errors are %q, want %q", texts, want)
 	}
 }
 
-// A run that is killed between its last switch and the list of partitions leaves nothing to
-// change, and units with partitions that are no longer there.
-func TestARunKilledBeforeItPublishedIsRepeated(t *testing.T) {
+// If a run is killed after its last switch but before it publishes the partitions, the GPUs match
+// the profile, but units with reservations have partitions that no longer exist. The daemon repeats
+// the run.
+func TestRun_RepeatedIfKilledBeforePublishing(t *testing.T) {
 	h := newHost(t)
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
@@ -190,7 +191,8 @@ func TestARunKilledBeforeItPublishedIsRepeated(t *testing.T) {
 	if got, want := h.did(), "reset:a.service restart:dcm-apply.service reset:a.service restart:dcm-apply.service"; got != want {
 		t.Errorf("events %q, want %q", got, want)
 	}
-	// Nothing was killed: a list that is not of these GPUs is no reason to restart clients.
+	// No run was killed. A list of partitions that does not match the GPUs is then no reason to
+	// restart clients.
 	h.set(func() { h.unpublished, h.settings.Rest = true, "edited" })
 	h.changed <- struct{}{}
 	h.tick()

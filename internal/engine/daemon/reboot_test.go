@@ -63,7 +63,8 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// A process that is in the way is busy, whatever else there is to say.
+// While a process has a GPU open, the host is not rebooted, even if a reboot would resolve the
+// failure.
 func TestReboot_NotWhileInUse(t *testing.T) {
 	h := inSync(t)
 	h.set(func() {
@@ -84,7 +85,7 @@ func TestReboot_ReachedIsRecorded(t *testing.T) {
 	h := inSync(t)
 	h.set(func() {
 		if h.reached != "cpx" {
-			t.Errorf("noted %q", h.reached)
+			t.Errorf("profile recorded as reached: %q", h.reached)
 		}
 	})
 }

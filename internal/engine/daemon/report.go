@@ -49,7 +49,7 @@ func (r *reporter) success(s runstate.State, o result) {
 	}
 }
 
-// failed logs why a pass failed. known is the failure that the journal has already.
+// failed logs why a pass failed. known is the failure that was logged before.
 func (r *reporter) failed(profile string, o result, known string) {
 	if r.failure = o.failure.Text; known == r.failure {
 		return
@@ -88,7 +88,7 @@ func withWithdrawal(e *runstate.Error, s Settings) *runstate.Error {
 	return &failure
 }
 
-// passLog is the log of a pass. After a run its lines name the run.
+// passLog is the log of a pass. After a run its entries have the ID of the run.
 type passLog struct{ *slog.Logger }
 
 func (l *passLog) included(units []string) {

@@ -2,12 +2,12 @@ package daemon
 
 import "dcm/internal/engine/runstate"
 
-// Request asks the daemon to compare the GPUs with the configuration, and to do what follows.
-// It is answered with the daemon's state once the daemon is at rest after it; not at all if the
-// daemon ends before.
+// Request makes the daemon compare the GPUs with the configuration and apply the profile if they
+// differ. The answer is the daemon's state when no pass is under way any more. If the daemon ends
+// before, there is no answer.
 type Request struct {
 	Asked runstate.Asked
-	Done  chan<- runstate.State // of 1: the daemon does not wait until the answer is received
+	Done  chan<- runstate.State // buffered (size 1), so that the daemon does not wait for the receiver
 }
 
 // requests are the reasons for the next pass, and the callers that wait for its result.
@@ -15,7 +15,7 @@ type requests struct {
 	waiting []Request
 	forced  bool           // an administrator has requested the next pass
 	next    runstate.Asked // zero for a retry
-	first   runstate.Asked // of the last pass that was no retry
+	first   runstate.Asked // the reason of the last pass that was no retry
 }
 
 // add records a request.

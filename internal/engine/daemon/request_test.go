@@ -10,14 +10,14 @@ import (
 	"dcm/internal/testkit/testdeadline"
 )
 
-// ask makes a request, and returns where its answer comes.
+// ask sends a request and returns the channel of its answer.
 func (h *host) ask() <-chan runstate.State {
 	h.t.Helper()
 	done := make(chan runstate.State, 1)
 	select {
 	case h.requests <- Request{runstate.Asked{Why: "asked by a test"}, done}:
 	case <-testdeadline.After(10 * time.Second):
-		h.t.Fatal("the loop takes no request")
+		h.t.Fatal("the loop did not receive the request within the limit of the test")
 	}
 	return done
 }
@@ -28,7 +28,7 @@ func (h *host) answered(done <-chan runstate.State) runstate.State {
 	case s := <-done:
 		return s
 	case <-testdeadline.After(10 * time.Second):
-		h.t.Fatal("the request is not answered")
+		h.t.Fatal("no answer to the request within the limit of the test")
 	}
 	panic("unreachable")
 }
@@ -79,7 +79,7 @@ func TestRequest_DuringRun(t *testing.T) {
 	close(release)
 	for _, done := range []<-chan runstate.State{first, second} {
 		if s := h.answered(done); s.Phase != runstate.InSync || s.Source != "changed during the run" {
-			t.Errorf("answered with %s and source %q, want what was there after the request", s.Phase, s.Source)
+			t.Errorf("answered with %s and source %q, want the state after the request", s.Phase, s.Source)
 		}
 	}
 }
@@ -136,8 +136,8 @@ func TestRequest_FailedRunIsNotRepeatedForItsOwnEdit(t *testing.T) {
 	}
 }
 
-// An edit during a start that asks for the same does not keep the start from failing.
-func TestStart_FailsInSpiteOfAnEditThatAsksForTheSame(t *testing.T) {
+// If an edit during a start has no effect on the settings, the start still fails.
+func TestStart_FailsDespiteEditWithoutEffect(t *testing.T) {
 	h := newHost(t)
 	running, release := make(chan struct{}), make(chan struct{})
 	h.steps = 3

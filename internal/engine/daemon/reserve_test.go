@@ -25,7 +25,7 @@ func TestReserve_RefusalRestartsNothing(t *testing.T) {
 		t.Errorf("error is %+v", s.Error)
 	}
 	if did := h.did(); strings.Contains(did, "restart:") {
-		t.Errorf("it did %s", did)
+		t.Errorf("events %s", did)
 	}
 }
 
@@ -33,7 +33,7 @@ type held struct{ hinted }
 
 func (held) Holders() []runstate.Holder { return []runstate.Holder{{PID: 7}} }
 
-// What waits for a lease is looked at again at its end.
+// If the partitions of a reservation are leased, the daemon chooses again when the lease ends.
 func TestReserve_RetriedWhenLeaseEnds(t *testing.T) {
 	h := newHost(t)
 	h.due, h.notDue = true, held{hinted{errors.New("leases have the others")}}
@@ -41,25 +41,24 @@ func TestReserve_RetriedWhenLeaseEnds(t *testing.T) {
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))
 	if s.Error == nil || s.Error.Text != "leases have the others" || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
-		t.Errorf("error is %+v, %+v; it did %s", s.Error, s.Holders, h.did())
+		t.Errorf("error is %+v, %+v; events %s", s.Error, s.Holders, h.did())
 	}
 	h.set(func() { h.notDue = nil })
 	close(h.gone)
 	h.until("the choice", func(s runstate.State) bool { return s.Error == nil && len(s.Holders) == 0 })
 	if did := h.did(); !strings.Contains(did, "restart:dcm-reserve.service") {
-		t.Errorf("it did %s", did)
+		t.Errorf("events %s", did)
 	}
 }
 
-// A change of reservations alone restarts the unit that chooses, and not the one that
-// changes GPUs.
+// If only reservations change, the daemon restarts dcm-reserve.service, not dcm-apply.service.
 func TestReserve_RestartsOnlyReserve(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		steps  int
-		choice string // how the unit that chooses is then
-		events string
-		told   string
+		name    string
+		steps   int
+		choice  string // the state of dcm-reserve.service after the run
+		events  string
+		errText string
 	}{
 		{"all met", 0, "active", "restart:dcm-reserve.service", ""},
 		{"too few partitions", 0, "failed", "restart:dcm-reserve.service", "not all reservations can be met"},
@@ -71,12 +70,12 @@ func TestReserve_RestartsOnlyReserve(t *testing.T) {
 			h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: tt.choice, Invocation: "2", Result: "exit-code", Failed: systemd.Command{Status: exitcode.Permanent}}
 			h.start()
 			s := h.until("the profile", phase(runstate.InSync))
-			told := ""
+			errText := ""
 			if s.Error != nil {
-				told = s.Error.Text
+				errText = s.Error.Text
 			}
-			if told != tt.told {
-				t.Errorf("error is %q, want %q", told, tt.told)
+			if errText != tt.errText {
+				t.Errorf("error is %q, want %q", errText, tt.errText)
 			}
 			var restarts []string
 			for e := range strings.FieldsSeq(h.did()) {
@@ -91,13 +90,13 @@ func TestReserve_RestartsOnlyReserve(t *testing.T) {
 	}
 }
 
-// A kill of dcm-reserve.service is like one of dcm-apply.service: it is run again, and what
-// it took down is started then.
+// If dcm-reserve.service is killed, the daemon runs it again, and starts the units that the first
+// run stopped, as for dcm-apply.service.
 func TestReserve_FailedRunIsRepeated(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		unit systemd.Unit
-		told string
+		name    string
+		unit    systemd.Unit
+		errText string
 	}{
 		{"killed", systemd.Unit{Result: "signal", Failed: systemd.Command{Directive: "ExecStart", Path: "/p", Signal: true, Status: 9}},
 			"the partitions of the reservations were not chosen: dcm-reserve.service failed: ExecStart=/p: killed by signal 9"},
@@ -127,8 +126,8 @@ func TestReserve_FailedRunIsRepeated(t *testing.T) {
 			})
 			h.changed <- struct{}{}
 			s := h.until("the failure", func(s runstate.State) bool { return s.Error != nil })
-			if s.Phase != runstate.InSync || s.Error.Text != tt.told || !s.Error.Transient || s.Retry.IsZero() || len(s.Owed) != 1 {
-				t.Errorf("the state is %s, %+v, retry %s, owed %q", s.Phase, s.Error, s.Retry, s.Owed)
+			if s.Phase != runstate.InSync || s.Error.Text != tt.errText || !s.Error.Transient || s.Retry.IsZero() || len(s.Owed) != 1 {
+				t.Errorf("the state is %s, %+v, retry %s, pending starts %q", s.Phase, s.Error, s.Retry, s.Owed)
 			}
 			s = h.until("the choice", func(s runstate.State) bool { return s.Retry.IsZero() && len(s.Owed) == 0 })
 			if s.Phase != runstate.InSync {
@@ -143,7 +142,7 @@ func TestReserve_FailedRunIsRepeated(t *testing.T) {
 	}
 }
 
-// No unit is stopped for a choice that could not be written down.
+// If the choice of partitions cannot be saved, no unit is stopped.
 func TestReserve_NothingIsStoppedWithoutSpace(t *testing.T) {
 	h := newHost(t)
 	h.start()
@@ -169,7 +168,7 @@ func TestReserve_NothingIsStoppedWithoutSpace(t *testing.T) {
 	}
 }
 
-// The failure of dcm-reserve.service is cleared once there is nothing left to choose.
+// The failed state of dcm-reserve.service is reset when no reservation needs a choice any more.
 func TestReserve_FailureIsCleared(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -190,8 +189,8 @@ func TestReserve_FailureIsCleared(t *testing.T) {
 	}
 }
 
-// A socket that a change made fail, as what it starts failed too often without the driver,
-// comes back with the clients.
+// A socket unit failed during a change, because its service failed too often without the driver.
+// The daemon starts the socket together with the clients.
 func TestPending_TriggerOfClient(t *testing.T) {
 	h := newHost(t)
 	h.triggers = []string{"a.socket"}
@@ -211,7 +210,7 @@ func TestPending_TriggerOfClient(t *testing.T) {
 	h.changed <- struct{}{}
 	s := h.until("waiting", phase(runstate.Waiting))
 	if !slices.Contains(s.Owed, "a.socket") {
-		t.Errorf("owed is %q", s.Owed)
+		t.Errorf("pending starts are %q", s.Owed)
 	}
 	if i := slices.IndexFunc(s.Clients, func(c runstate.Client) bool { return c.Unit == "a.socket" }); i < 0 || s.Clients[i].Back {
 		t.Errorf("the failure of the socket is not reported: %+v", s.Clients)

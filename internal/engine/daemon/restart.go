@@ -9,10 +9,10 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// restartClients restarts dcm-apply.service, and with it the clients, or dcm-change.service with the
-// clients that are affected. It restarts nothing if that would not help: a holder would stay, or the
-// last attempts failed and the next one is not due. If again is true it has restarted nothing, and
-// the pass has to decide again.
+// restartClients restarts dcm-apply.service, and with it the clients, or dcm-change.service with
+// the clients that are affected. It restarts nothing if a holder would stay, or if the last
+// attempts failed and the next one is not due. If again is true, it has restarted nothing, and the
+// caller must compare the GPUs again.
 func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runstate.Holder) (r result, again bool) {
 	pid1, err := p.conn.open(ctx)
 	if err != nil {
@@ -49,9 +49,9 @@ func (p *pass) throttle(ctx context.Context, pid1 PID1) (result, bool, error) {
 	return p.failures.throttle(ctx, pid1.States, p.Limits.Retry, p.GPUs.DriverUnloaded)
 }
 
-// include makes the services among the holders clients, if the settings allow that and no
-// other holder is left; then the pass has to decide again. Otherwise it refuses: a restart would
-// not free the GPUs.
+// include makes the services among the holders clients, if the settings allow that and no other
+// holder is left; then the caller must compare the GPUs again. Otherwise it refuses, because a
+// restart would not free the GPUs.
 func (p *pass) include(b *blockers, holders []runstate.Holder) (r result, again bool) {
 	found := b.includable(holders)
 	if len(found) == 0 {
@@ -67,9 +67,9 @@ func (p *pass) include(b *blockers, holders []runstate.Holder) (r result, again 
 	return result{}, true
 }
 
-// loadDriver makes a run for a driver that an earlier run has left unloaded. Clients that systemd
-// started after that run, and that ended without the driver, are pending too, whatever requested
-// that run.
+// loadDriver starts a run that loads the driver, which an earlier run left unloaded. Clients that
+// systemd started after that run, and that ended without the driver, are pending too, whatever
+// requested that run.
 func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 	pid1, err := p.conn.open(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *pass) reserve(ctx context.Context) result {
 	return r
 }
 
-// choose makes the transaction in which dcm-reserve.service chooses. With an error no unit
+// choose restarts dcm-reserve.service, which chooses partitions. If it returns an error, no unit
 // was stopped.
 func (p *pass) choose(ctx context.Context) (result, error) {
 	pid1, err := p.conn.open(ctx)

@@ -9,12 +9,12 @@ import (
 // result is how a pass ended.
 type result struct {
 	failure      *runstate.Error // the profile is not on the GPUs
-	retryReserve *runstate.Error // it is, but dcm-reserve.service has to run again
-	problem      *runstate.Error // it is, but something else is wrong
+	retryReserve *runstate.Error // the profile is on the GPUs, but dcm-reserve.service has to run again
+	problem      *runstate.Error // the profile is on the GPUs, but there is another problem
 	drift        *runstate.Error // the GPUs are left as another program changed them
 
 	clients []runstate.Client // after a restart
-	partial bool              // it was a restart of some clients only
+	partial bool              // only some clients were restarted
 	started []runstate.Client // the clients that were pending, after their start
 	pending pendingStarts     // units to be started once the profile is on the GPUs
 	holders []runstate.Holder // that block a run
@@ -27,17 +27,17 @@ type result struct {
 
 	fingerprint string        // of the GPUs at the end
 	byDevice    bool          // of a pass caused by a device event
-	unchanged   bool          // such a pass has found no change; all else is empty
-	delayed     bool          // the failure is a repair that has to wait
-	throttle    time.Duration // no run is made for this time
+	unchanged   bool          // with byDevice: the pass found no change; all other fields are empty
+	delayed     bool          // the failure is a repair that must be delayed
+	throttle    time.Duration // no run is started for this time
 }
 
-// transient is a failure to reach PID 1, which the next attempt may not meet.
+// transient returns the result for a failed connection to PID 1. The next attempt may succeed.
 func transient(err error) result {
 	return result{failure: &runstate.Error{Text: err.Error(), Transient: true}}
 }
 
-// again is a result where the profile is on the GPUs, and dcm-reserve.service has to run again.
+// again returns the result if the profile is on the GPUs but dcm-reserve.service has to run again.
 func again(e runstate.Error) result {
 	e.Transient = true
 	return result{retryReserve: &e}

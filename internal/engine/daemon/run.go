@@ -15,9 +15,9 @@ const (
 	maxRetryDelay        = 5 * time.Minute
 )
 
-// Run is the daemon until ctx ends. If a start by an administrator fails before READY=1, Run
+// Run runs the daemon until ctx ends. If a start by an administrator fails before READY=1, Run
 // returns a [ConfigError] or a [StartError]. After a start by systemd, and later, it reports the
-// failure and continues. previous is the state that the daemon before it has left.
+// failure and continues. previous is the state that the previous daemon saved.
 func (d *Daemon) Run(ctx context.Context, previous runstate.State) error {
 	d.Limits.Run = orDefault(d.Limits.Run, defaultRunTimeout)
 	d.Limits.Clients = orDefault(d.Limits.Clients, defaultClientTimeout)

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Scope is what a change of single GPUs concerns.
+// Scope is the GPUs that a change of single GPUs changes, and the clients that it concerns.
 type Scope struct {
 	GPUs       []partition.Address    // those that change
 	Unaffected func(unit string) bool // reports whether a client uses only partitions that stay
@@ -34,7 +34,7 @@ type restart struct {
 	unit    string           // dcm-apply.service, or dcm-change.service for single GPUs
 	change  *runstate.Change // what dcm-change.service may change
 	clients []systemd.Unit   // whose partitions change: all, or those of single GPUs
-	stopped []systemd.Unit   // those of them, and their dependents, that are stopped
+	stopped []systemd.Unit   // the active ones of the clients and of their dependents, which the restart stops
 }
 
 // chooseRestart returns the smallest restart for the scope; a nil scope is the whole node. It is the

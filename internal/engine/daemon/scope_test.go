@@ -14,7 +14,7 @@ import (
 
 const gpu3 partition.Address = "0000:85:00.0"
 
-// workers are clients of a GPU each, w0 to w7, all active, and one observer.
+// workers returns a host with eight active clients, w0 to w7, each with one GPU, and one observer.
 func workers(t *testing.T) *host {
 	h := newHost(t)
 	h.settings.Order.Clients = nil

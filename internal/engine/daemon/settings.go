@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// same reports whether two settings ask for the same, wherever they are written.
+// same reports whether two settings have the same effect.
 func (s Settings) same(other Settings) bool { return reflect.DeepEqual(s.request(), other.request()) }
 
-// request is what settings ask for: not where that is written, nor what was chosen for
-// reservations so far, which a run changes.
+// request returns the settings without the fields that do not influence a run: the file and line
+// that they come from, and the partitions chosen for reservations, which a run replaces.
 func (s Settings) request() Settings {
 	s.Source, s.Warnings = "", nil
 	s.Order.Released = nil
@@ -23,7 +23,7 @@ func (s Settings) request() Settings {
 	return s
 }
 
-// hash is equal for settings that ask for the same.
+// hash is equal for settings with the same effect.
 func (s Settings) hash() string {
 	text, err := json.Marshal(s.request())
 	if err != nil {

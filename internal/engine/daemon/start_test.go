@@ -49,7 +49,7 @@ func TestStart_BySystemdAfterFailedStart(t *testing.T) {
 			if s.Error == nil {
 				t.Error("no reason is reported")
 			}
-			// A broken configuration is a verdict before anything is looked at.
+			// If the configuration is invalid, the start fails before the daemon reads the GPUs.
 			got := h.did()
 			for wait := time.Now().Add(10 * time.Second); got == "" && time.Now().Before(wait); got = h.did() {
 				h.tick()
@@ -94,13 +94,13 @@ func TestStart_NoUselessRestart(t *testing.T) {
 		phase  runstate.Phase
 		events string
 	}{
-		{"a run has shown that it would be", func(h *host) {
+		{"a run has shown that no attempt can succeed", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-time.Hour), h.settings.hash(), &refused
 		}, runstate.Stuck, "READY"},
 		{"that was with another configuration", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now().Add(-2*time.Hour), "other", &refused
 		}, runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
-		{"its time has not come", func(h *host) {
+		{"the next attempt is not due", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Error = 1, time.Now(), &busy
 		}, runstate.Waiting, "READY"},
 		{"the one before was killed in a run, and its time has not come", func(h *host) {
@@ -109,7 +109,7 @@ func TestStart_NoUselessRestart(t *testing.T) {
 		{"its time has come", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Error = 3, time.Now().Add(-2*time.Hour), &busy
 		}, runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
-		{"it has had no failure since the profile was last on the GPUs", func(h *host) {},
+		{"no attempt failed since the profile was last on the GPUs", func(h *host) {},
 			runstate.InSync, "reset:a.service restart:dcm-apply.service READY"},
 		{"an administrator starts it", func(h *host) {
 			h.initial.Tries, h.initial.Tried, h.initial.Wish, h.initial.Error = 1, time.Now(), h.settings.hash(), &refused

@@ -17,7 +17,7 @@ type starter struct {
 	require bool          // see [Settings.Require]
 	clients time.Duration // how long to wait for them
 	pending pendingStarts // of earlier runs
-	taken   pendingStarts // the same and what the run of this pass has stopped, until it succeeds; nil without one
+	taken   pendingStarts // pending, and the units that the run of this pass has stopped; nil if there is no run or it succeeded
 	pinned  bool          // PID 1 was asked to keep units loaded
 
 	driverUnloaded func() bool
@@ -30,7 +30,8 @@ func (s *starter) finish(ctx context.Context, r *result) {
 	switch {
 	case failed && s.taken != nil:
 		r.pending = s.taken
-		// If the driver is loaded, or the profile is on the GPUs too, they wait for nothing else.
+		// With require = false, the clients start as soon as the driver is loaded; with require =
+		// true, only when the profile is on the GPUs too.
 		if (r.failure == nil || !s.require && !s.driverUnloaded()) && len(s.pending) > 0 {
 			if err := s.start(ctx, r); err != nil {
 				s.log.Error("cannot start the clients that an earlier run left down", "units", s.pending.names(), "error", err)
@@ -117,8 +118,7 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	return nil
 }
 
-// hintUnknown reports the units that PID 1 has unloaded: it does not know any more how they
-// went down.
+// hintUnknown reports the units that PID 1 has unloaded: it no longer knows how they stopped.
 func (s *starter) hintUnknown(lying []down, r *result) {
 	for _, l := range lying {
 		if l.Invocation == "" && s.pending[l.ID] != "" {
@@ -129,7 +129,7 @@ func (s *starter) hintUnknown(lying []down, r *result) {
 	}
 }
 
-// downUnits returns the units that are not up, with how they went down.
+// downUnits returns the units that are not active, and how each stopped or failed.
 func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down, error) {
 	var out []down
 	for _, now := range units {

@@ -11,7 +11,7 @@ import (
 	"dcm/internal/text"
 )
 
-// published is the daemon's state, and where it is published.
+// published is the daemon's state, with the functions that publish it.
 type published struct {
 	runstate.State
 	save   func(runstate.State) error
@@ -31,8 +31,9 @@ func (s *published) enter(phase runstate.Phase, failure *runstate.Error) {
 	s.Phase, s.Error = phase, failure
 }
 
-// publish sends the unit's status line, if it has changed, and saves the state, in this order:
-// save has a longer line sent for the same state, which replaces this one.
+// publish sends the unit's status line, if it has changed, and saves the state, in this order: the
+// publisher that save calls sends a longer status line for the same state, which must replace this
+// one.
 func (s *published) publish() error {
 	if line := statusLine(s.State); line != s.line {
 		s.line = line

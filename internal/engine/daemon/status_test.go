@@ -8,8 +8,8 @@ import (
 	"dcm/internal/engine/runstate"
 )
 
-// Save hands the state to the publisher, which sends a status line with more in it. A line
-// that the daemon sends after Save can replace that one permanently.
+// Save hands the state to the publisher, which sends a status line with more in it. A line that the
+// daemon sent after Save would replace the publisher's line.
 func TestStatusLine_SentBeforeSave(t *testing.T) {
 	h := newHost(t)
 	h.steps = 1
@@ -23,7 +23,7 @@ func TestStatusLine_SentBeforeSave(t *testing.T) {
 	}
 }
 
-// The same line again would replace the publisher's until that is sent again.
+// If the daemon sent the same line again, it would replace the publisher's longer one.
 func TestStatusLine_SentOnce(t *testing.T) {
 	h := newHost(t)
 	h.start()

@@ -20,7 +20,8 @@ type failures struct {
 	lastPass    bool            // the last pass has failed
 }
 
-// failuresIn reads them from the state, and from the state that the daemon before this one left.
+// failuresIn returns the failures in the current state and in the state that the previous daemon
+// saved.
 func failuresIn(now, previous runstate.State, settings Settings) failures {
 	f := failures{attempts: now.Tries, lastAttempt: now.Tried, last: previous.Error, lastPass: now.Error != nil}
 	if e := previous.Error; e != nil && !e.Transient && now.Wish != "" && now.Wish == settings.hash() {
@@ -29,9 +30,9 @@ func failuresIn(now, previous runstate.State, settings Settings) failures {
 	return f
 }
 
-// throttle is the result if a daemon that systemd has started again must not restart the
-// clients: never, if the daemon before it found that no attempt can succeed; not until the
-// back-off is over, if that daemon failed or was killed in the attempt.
+// throttle returns the result if systemd has restarted the daemon and the daemon must not restart
+// the clients. If the previous daemon found that no attempt can succeed, it never restarts them. If
+// that daemon failed or was killed during an attempt, it waits for the end of the back-off.
 func (f failures) throttle(ctx context.Context, u UnitReader, retry Backoff, driverUnloaded func() bool) (r result, throttled bool, err error) {
 	if !f.fresh || f.attempts == 0 {
 		return result{}, false, nil
@@ -54,8 +55,9 @@ func (f failures) throttle(ctx context.Context, u UnitReader, retry Backoff, dri
 	return result{failure: failure, throttle: wait}, true, nil
 }
 
-// unseenHolder is the result if a restart of the clients would not free the driver: before is the
-// use by invisible holders that the last run found, nil if there was none.
+// unseenHolder returns the result if a restart of the clients would not free the driver. before is
+// the use by invisible holders that the last run found; nil means none. found is false if a restart
+// may help.
 func unseenHolder(ctx context.Context, gpus UseWatcher, before *runstate.Use) (r result, found bool) {
 	if before == nil {
 		return result{}, false

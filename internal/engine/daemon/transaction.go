@@ -14,16 +14,17 @@ import (
 )
 
 // transaction is one restart of dcm-apply.service, dcm-change.service or dcm-reserve.service, with
-// the units that systemd stops and starts again around it. The units are as they are before it.
+// the units that systemd stops and starts again around it. The fields have the states of the units
+// before the restart.
 type transaction struct {
 	pass *pass
 	pid1 PID1
 	restart
 }
 
-// do makes the transaction. Before the restart the daemon saves which units are to be started
-// if the run fails. After it, the units are compared with their states before. An error means
-// that no unit was stopped.
+// do executes the transaction. Before the restart the daemon saves which units are to be started if
+// the run fails. After it, the units are compared with their states before. An error means that no
+// unit was stopped.
 func (t *transaction) do(ctx context.Context) (result, error) {
 	triggers, err := t.pid1.Dependencies.Triggers(ctx, loaded(t.clients, t.stopped))
 	if err != nil {
@@ -122,8 +123,8 @@ func (t *transaction) apply(ctx context.Context, restart func(context.Context) (
 	return out
 }
 
-// isOther reports whether a run was for another selection than this pass: it has read a newer
-// edit.
+// isOther reports whether the run applied another profile than this pass wants, because the run has
+// read a newer edit.
 func (t *transaction) isOther(run *runstate.Run) bool {
 	if run.Profile == "" {
 		return t.pass.settings.Selected && run.Result == runstate.NoProfile

@@ -88,6 +88,6 @@ func TestDescribeCycle(t *testing.T) {
 		t.Errorf("Run returned %v, want %q", err, want)
 	}
 	if s := h.left(); len(s.Owed) > 0 && s.OwedRuns["a.service"] != "" {
-		t.Errorf("owed is %v, although nothing was stopped", s.Owed)
+		t.Errorf("pending starts are %v, although nothing was stopped", s.Owed)
 	}
 }

@@ -30,7 +30,7 @@ func unseen(t *testing.T) *host {
 }
 
 func TestUnseenUse_NoSecondRestart(t *testing.T) {
-	const told = "something that cannot be seen holds the driver (2 of its use count); no client is restarted for it"
+	const errText = "something that cannot be seen holds the driver (2 of its use count); no client is restarted for it"
 	for _, test := range []struct {
 		name   string
 		happen func(h *host)
@@ -54,7 +54,7 @@ func TestUnseenUse_NoSecondRestart(t *testing.T) {
 			if test.events != "" {
 				h.until("in sync", func(s runstate.State) bool { return s.Phase == runstate.InSync && s.Unseen == nil })
 			} else {
-				h.until("why not", func(s runstate.State) bool { return s.Error != nil && s.Error.Text == told })
+				h.until("why not", func(s runstate.State) bool { return s.Error != nil && s.Error.Text == errText })
 			}
 			h.tick()
 			if got := h.did(); got != test.events {
