@@ -9,7 +9,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// node is a machine with AMD's GPUs, and access to the parts of the vendor.
+// node is a [gpu.Node] with AMD GPUs, and the vendor's parts, which tests call directly.
 type node struct {
 	*parts
 	roots gpu.Roots

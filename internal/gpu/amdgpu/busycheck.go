@@ -18,9 +18,10 @@ import (
 // busyCheck stores what the driver checks before it switches the compute mode of one GPU, for
 // one load of the driver.
 //
-// Since Linux 6.17 (commit 96f75f959446) kgd2kfd_check_and_lock_kfd refuses a switch only if a
-// KFD process is attached to this GPU. Before, any KFD process made it fail with EBUSY. AMD's own
-// driver packages have the change at other versions, so that only evidence from a switch counts.
+// Since Linux 6.17 (commit 96f75f959446) kgd2kfd_check_and_lock_kfd refuses a switch only if a KFD
+// process is attached to this GPU. Before, any KFD process made it fail with EBUSY. AMD's own
+// driver packages have the change at other versions, so dcm uses only the result of a switch as
+// evidence.
 type busyCheck struct{ tables modeTables }
 
 const busyCheckFile = "busy-check.json"
@@ -53,7 +54,7 @@ func (c busyCheck) store(check gpu.BusyCheck) {
 		return
 	}
 	if text, err := json.Marshal(storedCheck{load, check}); err == nil {
-		// Without the file the next switch has to find it out again.
+		// If the file cannot be written, the next switch determines the check again.
 		_ = atomicfile.Write(filepath.Join(c.tables.dir, busyCheckFile), append(text, '\n'), atomicfile.Options{Mode: 0o644})
 	}
 }
@@ -68,7 +69,7 @@ type checkEvidence struct {
 type switchEvidence struct {
 	*checkEvidence
 	gpu    partition.Address
-	others []int // PIDs of KFD processes that are attached to other GPUs alone
+	others []int // PIDs of KFD processes that are attached only to other GPUs
 }
 
 // begin reads the KFD processes before a switch of the GPU. If the result of the switch can be no
@@ -77,8 +78,8 @@ func (e *checkEvidence) begin(a partition.Address) switchEvidence {
 	return switchEvidence{e, a, e.elsewhere(a)}
 }
 
-// elsewhere returns the KFD processes that are attached to other GPUs alone. It is empty if one
-// is, or may be, attached to the GPU.
+// elsewhere returns the KFD processes that are attached only to other GPUs. The result is empty if
+// a process is, or may be, attached to GPU a.
 func (e *checkEvidence) elsewhere(a partition.Address) []int {
 	listed, err := e.usage.kfd.attachments(e.usage.roots)
 	if err != nil {
@@ -94,8 +95,8 @@ func (e *checkEvidence) elsewhere(a partition.Address) []int {
 	return out
 }
 
-// succeeded records that the switch succeeded. If a process was attached to another GPU during
-// all of it, the driver checks the GPU alone.
+// succeeded records that the switch succeeded. If a process was attached to another GPU during the
+// whole switch, the driver checks only for processes of the switched GPU.
 func (s switchEvidence) succeeded() {
 	if len(s.others) == 0 {
 		return

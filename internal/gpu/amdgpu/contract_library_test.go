@@ -25,10 +25,10 @@ func TestContract_EveryLibraryVersion(t *testing.T) {
 	}
 }
 
-// through makes it a backend that sets modes through the library.
+// through returns a copy of the backend that sets modes through the library.
 func (b backend) through(t *testing.T, smi SMI, noMemory bool, opts ...Option) backend {
 	t.Helper()
-	// Each try is a process.
+	// Each attempt starts a process.
 	all := []Option{Modprobe(b.sim.Modprobe), BusyRetry(3*time.Second, 5*time.Millisecond), Library(smi, true)}
 	b.node = whole(b.node.roots, append(all, opts...)...)
 	return backend{sim: b.sim, node: b.node, set: b.node, library: true, noMemory: noMemory}

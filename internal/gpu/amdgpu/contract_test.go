@@ -20,20 +20,20 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// setter changes modes. Whatever does has to hold the contract.
+// setter changes modes. Each implementation must pass the contract tests.
 type setter interface {
 	SetCompute(context.Context, partition.Address, partition.Compute) error
 	SetMemory(context.Context, partition.Address, partition.Memory) error
 }
 
-// backend is a simulated node, what looks at it and what changes it.
+// backend is a simulated node with its reader and its setter.
 type backend struct {
 	sim    *simtest.Node
 	node   node
 	set    setter
 	errnos bool // errors contain the driver's errno
 
-	library  bool // something else than dcm reads the modes, too
+	library  bool // the library reads the modes too
 	noMemory bool // memory modes are refused
 }
 
@@ -77,7 +77,7 @@ func (b backend) modes(t *testing.T) map[partition.Address]string {
 	return out
 }
 
-// first is the first GPU's address.
+// first returns the address of the first GPU.
 func (b backend) first(t *testing.T) partition.Address {
 	t.Helper()
 	gpus := gpu.Partitionable(b.devices(t))
@@ -179,7 +179,7 @@ func request(to partition.Memory) func(setter, context.Context, partition.Addres
 	return func(s setter, ctx context.Context, a partition.Address) error { return s.SetMemory(ctx, a, to) }
 }
 
-// expect checks an error that has to name the GPU.
+// expect checks an error, which must name the GPU.
 func (b backend) expect(t *testing.T, err error, gpu partition.Address, errno error, transient bool) {
 	t.Helper()
 	switch {
@@ -196,13 +196,13 @@ func (b backend) expect(t *testing.T, err error, gpu partition.Address, errno er
 
 func failures(t *testing.T, open opener) {
 	const compute = sim.OpCompute
-	const deadline = 300 * time.Millisecond // time for all but what hangs
+	const deadline = 300 * time.Millisecond // limit of each operation that does not hang
 	late, hang := sim.Duration(3*deadline), sim.Duration(deadline+writeGraceTimeout+time.Second)
 	library := open(t, "mi210-2", sim.Options{}).library
 	for _, test := range []struct {
 		name      string
 		fault     sim.Fault
-		now       string // the mode in the end; "" if the GPU is gone
+		now       string // the mode after the operation; "" if the GPU is gone
 		errno     error  // nil: it succeeds
 		transient bool
 	}{
@@ -222,7 +222,7 @@ func failures(t *testing.T, open opener) {
 		{"hangs when it is read back", sim.Fault{Op: sim.OpRead, File: computeFile, Skip: 1, Hang: hang}, "CPX/NPS1", context.DeadlineExceeded, true},
 	} {
 		if library && (test.fault.Skip > 0 || test.fault.Hang > 0) {
-			continue // which read is the read back, and when it writes, is the library's to say
+			continue // the library decides when it writes and which read is the read back
 		}
 		t.Run(test.name, func(t *testing.T) {
 			b := open(t, "mi300x-8", sim.Options{})
@@ -268,8 +268,8 @@ func failures(t *testing.T, open opener) {
 	}
 }
 
-// letGo waits until no call hangs in the driver. The driver is this process, which cannot end
-// before.
+// letGo waits until no call hangs in the simulated driver. That driver is part of the test's
+// process, which cannot exit before.
 func letGo(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -291,7 +291,7 @@ func letGo(t *testing.T) {
 // errMismatch stands for a MismatchError in a table.
 var errMismatch = errors.New("mismatch")
 
-// opened has a device of the node open until it is closed.
+// opened opens a device of the node.
 func (b backend) opened(t *testing.T, name string) *os.File {
 	t.Helper()
 	fd, err := unix.Open(b.sim.Dev+"/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -312,7 +312,7 @@ func busy(t *testing.T, open opener) {
 			b.expect(t, b.set.SetCompute(patient(t), gpu, "CPX"), gpu, unix.EBUSY, true)
 			holder.Close()
 			if err := b.set.SetCompute(patient(t), gpu, "CPX"); err != nil {
-				t.Errorf("the holder is gone, but: %v", err)
+				t.Errorf("after the end of the holder: %v", err)
 			}
 		})
 	}

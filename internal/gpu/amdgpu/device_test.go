@@ -216,8 +216,8 @@ func TestDevices_NoPCIBus(t *testing.T) {
 	}
 }
 
-// crowd is a fixture of that many GPUs with eight partitions each.
-func crowd(t testing.TB, gpus int) node {
+// manyGPUs returns a fixture with the given number of GPUs, each with eight partitions.
+func manyGPUs(t testing.TB, gpus int) node {
 	f := newFixture(t)
 	minor := 128
 	for gpu := range gpus {
@@ -231,11 +231,11 @@ func crowd(t testing.TB, gpus int) node {
 	return whole(f.roots())
 }
 
-// The least that every look costs.
+// BenchmarkDevices measures one read of all devices, the minimum cost of each command.
 func BenchmarkDevices(b *testing.B) {
 	for _, gpus := range []int{8, 64, 512} {
 		b.Run(fmt.Sprintf("%d GPUs", gpus), func(b *testing.B) {
-			n := crowd(b, gpus)
+			n := manyGPUs(b, gpus)
 			for b.Loop() {
 				if got, err := n.all.Devices(b.Context()); err != nil || len(got) != gpus || len(got[gpus-1].RenderNodes) != 8 {
 					b.Fatalf("%d devices, %v", len(got), err)
@@ -248,7 +248,7 @@ func BenchmarkDevices(b *testing.B) {
 
 func TestDevices_CostIsLinear(t *testing.T) {
 	cost := func(gpus int) float64 {
-		n := crowd(t, gpus)
+		n := manyGPUs(t, gpus)
 		return testing.AllocsPerRun(1, func() {
 			if got, err := n.all.Devices(t.Context()); err != nil || len(got) != gpus {
 				t.Fatalf("%d devices, %v", len(got), err)
@@ -256,6 +256,6 @@ func TestDevices_CostIsLinear(t *testing.T) {
 		})
 	}
 	if few, many := cost(8), cost(64); many > 8.5*few {
-		t.Errorf("a look at 64 GPUs allocates %.0f times, at 8 %.0f times", many, few)
+		t.Errorf("reading 64 GPUs allocates %.0f times, reading 8 GPUs %.0f times", many, few)
 	}
 }

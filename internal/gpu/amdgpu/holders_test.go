@@ -13,8 +13,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// process adds a process that has the paths open. Where a path starts with "/"
-// it is one of another mount namespace.
+// process adds a process that has the paths open. A path that starts with "/" is one of another
+// mount namespace.
 func (f *fixture) process(pid int, comm, cmdline, cgroup string, open ...string) {
 	f.t.Helper()
 	dir := fmt.Sprintf("proc/%d", pid)
@@ -54,7 +54,7 @@ func (f *fixture) devices() {
 func TestHolders(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
-	// The same file by another path, as in another mount namespace.
+	// elsewhere/dev/dri is another path to the same files, as in another mount namespace.
 	f.must(os.MkdirAll(f.path("elsewhere/dev/dri"), 0o755))
 	f.must(os.Link(f.path("dev/dri/renderD136"), f.path("elsewhere/dev/dri/renderD128")))
 	f.write("elsewhere/dev/kfd", "another device of that name")
@@ -88,8 +88,8 @@ func TestHolders(t *testing.T) {
 	}
 }
 
-// KFD keeps the file of a render node that a process has closed (kfd_chardev.c:
-// kfd_ioctl_acquire_vm), and with it what the process has in the partition.
+// If a process closes a render node, KFD keeps the node's file (kfd_chardev.c:
+// kfd_ioctl_acquire_vm) and the memory of the process in the partition.
 func TestHolders_ClosedNodeWithMemory(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
@@ -118,8 +118,8 @@ func TestHolders_ClosedNodeWithMemory(t *testing.T) {
 	}
 }
 
-// With PrivateDevices= the nodes are not in this process's /dev, but others have
-// them open. /dev/null stands for /dev/kfd, by its number.
+// With PrivateDevices= the nodes are missing in the /dev of this process, but other processes have
+// them open. /dev/null stands for /dev/kfd: the fixture uses its device number.
 func TestHolders_HiddenNodes(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "")
@@ -144,7 +144,7 @@ func TestHolders_ThisMachine(t *testing.T) {
 	}
 }
 
-// 4000 processes with 25 open files each, and 16 that have a GPU open.
+// BenchmarkHolders scans 4000 processes with 25 open files each; 16 of them have a GPU open.
 func BenchmarkHolders(b *testing.B) {
 	f := newFixture(b)
 	f.mi300x("0000:0c:00.0", "card1")
@@ -167,7 +167,7 @@ func BenchmarkHolders(b *testing.B) {
 	}
 }
 
-// A user chooses the names of his processes, and root reads them.
+// A user chooses the names of processes, which root then reads in a terminal.
 func TestHolders_EscapedName(t *testing.T) {
 	f := newFixture(t)
 	f.devices()

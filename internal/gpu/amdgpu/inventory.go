@@ -58,8 +58,8 @@ func (n *inventory) describeAll(functions []*gpu.Function, nodes []kfdNode, hidd
 	})
 }
 
-// readGPU reads what the driver shows of the function. why is the reason if it cannot be
-// partitioned.
+// readGPU reads what the driver shows of the function. If the function cannot be partitioned, why
+// is the reason.
 func (n *inventory) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err error) {
 	switch {
 	case f.Driver == "":

@@ -64,11 +64,11 @@ func TestLibrary_SetsWrongMode(t *testing.T) {
 	}
 }
 
-// The library says and shows CPX, sysfs does not.
+// The library reports that it set CPX, and reads CPX back, but sysfs has another mode.
 func TestLibrary_ClaimsMode(t *testing.T) {
 	f := smiFixture(t)
 	smi := smiOn(t, f, standin.Latest())
-	// The library sees another tree than the one that counts.
+	// The library reads another tree than the one that dcm reads.
 	other := smiFixture(t)
 	other.write("sys/module/amdgpu/initstate", "live\n")
 	f.must(standin.Turn(smi.Library, "sys "+other.path("sys")))

@@ -11,7 +11,8 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// unknownModel opens a node of a model that no table has, booted in the memory mode.
+// unknownModel opens a node of a model without a stored table of modes. The node has booted in the
+// given memory mode.
 func unknownModel(t *testing.T, boot partition.Memory, opts ...Option) (*simtest.Node, *gpu.Node, modeTables) {
 	t.Helper()
 	s := simtest.Start(t, "unknown-8", sim.Options{Memory: boot})

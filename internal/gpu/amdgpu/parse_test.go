@@ -35,8 +35,8 @@ func FuzzParseModes(f *testing.F) {
 	})
 }
 
-// check holds that a list is either modes that are known, and reads back as
-// itself, or an error that names what is not known.
+// check fails unless a list either parses to known modes, and parses to the same ones after
+// formatting, or returns an error that names the unknown mode.
 func check[M ~string](t *testing.T, text string, parse func(string) (M, error), known []M) {
 	modes, err := parseModes("file", text, parse)
 	if err != nil {
@@ -48,7 +48,7 @@ func check[M ~string](t *testing.T, text string, parse func(string) (M, error), 
 	}
 	again, err := parseModes("file", partition.List(modes), parse)
 	if d := cmp.Diff(modes, again); d != "" || err != nil {
-		t.Errorf("%q, written and read again: %v (-want +got):\n%s", text, err, d)
+		t.Errorf("%q, formatted and parsed again: %v (-want +got):\n%s", text, err, d)
 	}
 }
 

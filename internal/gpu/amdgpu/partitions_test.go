@@ -50,8 +50,8 @@ func partitionsHaveTheirNodes(t *testing.T, scattered bool) {
 	}
 }
 
-// A node of a GPU that the device cgroup hides from this process is there, but what
-// it is made of cannot be read.
+// If the device cgroup hides a GPU from this process, its partitions are listed, but their details
+// cannot be read.
 func TestReadDetails_PermissionDenied(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")

@@ -11,8 +11,8 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// meter measures the usage of partitions. Each figure makes the driver query the firmware or
-// walk a process, so it is only for requests.
+// meter measures the usage of partitions. Each figure makes the driver query the firmware or walk a
+// process's memory, so the usage is measured on request only, never periodically.
 type meter struct {
 	roots gpu.Roots
 	kfd   kfd

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// inMode returns a node with GPUs in the mode and a usage format.
+// inMode returns a node whose GPUs are in the mode and report their usage in the format.
 func inMode(t *testing.T, format sim.UsageFormat, mode partition.Compute) backend {
 	t.Helper()
 	kind, err := sim.LookupKind("mi300x-8")
@@ -34,7 +34,7 @@ func inMode(t *testing.T, format sim.UsageFormat, mode partition.Compute) backen
 	return b
 }
 
-// use has partitions used.
+// use simulates the use of partitions by processes.
 func (b backend) use(t *testing.T, all ...sim.Using) {
 	t.Helper()
 	for _, u := range all {
@@ -44,7 +44,7 @@ func (b backend) use(t *testing.T, all ...sim.Using) {
 	}
 }
 
-// uses looks how much of each partition is in use.
+// uses measures the usage of each partition, by its name.
 func (b backend) uses(t *testing.T) map[string]gpu.PartitionUsage {
 	t.Helper()
 	devices := b.devices(t)
@@ -67,9 +67,9 @@ func TestMeasure_EveryKernel(t *testing.T) {
 	pid := os.Getpid()
 	for _, test := range []struct {
 		format  sim.UsageFormat
-		spx     string // why busy is not known of a GPU that is one partition, "" if it is
+		spx     string // NoBusyReason of a GPU with one partition; "" if its busy time is known
 		cpx     string
-		workers bool // sums are reported too
+		workers bool // the format also has accumulated sums
 	}{
 		{format: sim.UsagePartitions},
 		{format: sim.UsageAttributes},
@@ -98,7 +98,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 				b.uses(t)
 				all := b.uses(t)
 				if want := 2 * m.mode.Partitions(8); len(all) != want {
-					t.Fatalf("%s: there are %d, want %d", m.mode, len(all), want)
+					t.Fatalf("%s: %d partitions, want %d", m.mode, len(all), want)
 				}
 				u := all[m.part]
 				if u.NoBytesReason != "" || u.Bytes != m.bytes || !cmp.Equal(u.Processes, []gpu.Process{{PID: pid, Bytes: m.own}}) {
@@ -109,7 +109,7 @@ func TestMeasure_EveryKernel(t *testing.T) {
 					t.Errorf("%s: busy is %v, %q, want %q", m.mode, u.Busy, u.NoBusyReason, m.why)
 				}
 				if test.workers && (u.Counter.Cycles == 0 || u.Counter.Sum != 37*u.Counter.Cycles) {
-					t.Errorf("%s: added up are %+v", m.mode, u.Counter)
+					t.Errorf("%s: counters are %+v", m.mode, u.Counter)
 				}
 				delete(all, m.part)
 				for name, other := range all {
@@ -164,7 +164,7 @@ func TestMeasure_WithoutKFD(t *testing.T) {
 	f.write("sys/class/kfd/kfd/proc/12/vram_4711", "a lot\n")
 	f.write("sys/class/kfd/kfd/proc/12/vram_x", "5\n")
 	if why := look(); !strings.Contains(why, `found "a lot"`) {
-		t.Errorf("what is no number: %q", why)
+		t.Errorf("with a value that is no number: %q", why)
 	}
 }
 
@@ -193,7 +193,7 @@ func TestMeasure_APU(t *testing.T) {
 	}
 }
 
-// The tables are as long as the kernel's structures of these names.
+// The simulator's tables have the sizes of the kernel's structures of these names.
 func TestTableLayouts_KernelSizes(t *testing.T) {
 	for _, test := range []struct {
 		format sim.UsageFormat
@@ -211,7 +211,7 @@ func TestTableLayouts_KernelSizes(t *testing.T) {
 	}
 }
 
-// FuzzTables: whatever a table holds, reading it ends, and a figure is a percentage.
+// FuzzTables: parsing any table terminates, and each figure of a valid one is a percentage.
 func FuzzTables(f *testing.F) {
 	for _, format := range []sim.UsageFormat{sim.UsagePartitions, sim.UsageAttributes, sim.UsageGPU16, sim.UsageGPU17, sim.UsageGPU18, sim.UsageSums, sim.UsageGPU13, sim.UsageShort} {
 		kind, err := sim.LookupKind("mi300x-8")

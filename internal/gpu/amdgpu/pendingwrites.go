@@ -12,8 +12,8 @@ import (
 	"dcm/internal/sorting"
 )
 
-// pendingWrites are the writes that have not returned. A write that the caller has given up
-// stays here: it cannot be cancelled and may still take effect.
+// pendingWrites are the writes that have not returned. A write that exceeded the caller's timeout
+// stays in the list: it cannot be cancelled and may still take effect.
 type pendingWrites struct {
 	mu      sync.Mutex
 	pending map[*change]gpu.PendingWrite
@@ -34,9 +34,9 @@ func (w *pendingWrites) end(c *change) {
 	delete(w.pending, c)
 }
 
-// writeGraceTimeout is how long a write and the read of its file may take after the
-// deadline. A process that was stopped (SIGSTOP), or whose machine was paused, finds its
-// deadline over and the driver's work done.
+// writeGraceTimeout is how long a write and the read of its file may take after the deadline. If
+// the process was stopped (SIGSTOP) or its machine paused, the deadline may pass although the
+// driver has finished the write.
 const writeGraceTimeout = 2 * time.Second
 
 // run is [sysfs.Within] for a write, which is pending until it returns. If the write returns

@@ -17,15 +17,15 @@ func (f *fixture) open(opts ...Option) node {
 	return whole(f.roots(), append([]Option{BusyRetry(50*time.Millisecond, time.Millisecond)}, opts...)...)
 }
 
-// soon is a context that is over in a moment, but gives a busy machine the time to
-// look once.
+// soon returns a context with a short timeout that is still long enough for one read of the devices
+// on a busy machine.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// patient is a context that only a hanging test meets the end of.
+// patient returns a context with a timeout that only a hanging test exceeds.
 func patient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -36,7 +36,7 @@ func TestWait_AllReadyNeedsNoEvents(t *testing.T) {
 	f := newFixture(t)
 	f.mi300x("0000:05:00.0", "card1")
 	n := f.open().with(gpu.Events(func(context.Context, func(string, string) bool) <-chan struct{} {
-		t.Error("the kernel was listened to")
+		t.Error("Wait subscribed to uevents, want none if all GPUs are ready")
 		return nil
 	}))
 	if _, err := n.all.Wait(patient(t)); err != nil {
@@ -108,7 +108,7 @@ func TestWait_NamesMissingGPUs(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("error %v does not say that the time was over", err)
+				t.Errorf("error %v, want it to wrap context.DeadlineExceeded", err)
 			}
 		})
 	}
@@ -152,12 +152,13 @@ func TestWait_LastGPU(t *testing.T) {
 	}
 }
 
-// hang makes an attribute block like that of a driver that hangs: a FIFO without a writer.
+// hang replaces an attribute by a FIFO without a writer, so that a read blocks as in a hanging
+// driver.
 func (f *fixture) hang(name string) {
 	f.t.Helper()
 	os.Remove(f.path(name))
 	f.must(unix.Mkfifo(f.path(name), 0o644))
-	f.t.Cleanup(func() { // let the thread go
+	f.t.Cleanup(func() { // unblock the thread that reads
 		if fd, err := unix.Open(f.path(name), unix.O_RDWR|unix.O_NONBLOCK, 0); err == nil {
 			unix.Close(fd)
 		}
@@ -181,7 +182,7 @@ func TestWait_HangingDriver(t *testing.T) {
 	}
 }
 
-// The driver has probed all it found, and left one GPU alone.
+// The driver has finished its probe and rejected one GPU.
 func TestWaitAfterLoad_GivesUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")
@@ -197,7 +198,7 @@ func TestWaitAfterLoad_GivesUp(t *testing.T) {
 	}
 }
 
-// While the module is coming up, or is not there, nothing has settled.
+// While the module is missing or still initialising, Wait must not report a GPU as rejected.
 func TestWaitAfterLoad_DriverComingUp(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "coming\n")
@@ -207,7 +208,7 @@ func TestWaitAfterLoad_DriverComingUp(t *testing.T) {
 	}
 }
 
-// A look at all GPUs costs too much to be repeated many times a second for a minute.
+// Reading all GPUs is too expensive to be repeated many times a second for a minute.
 func TestWait_Events(t *testing.T) {
 	f := newFixture(t)
 	f.write("sys/module/amdgpu/initstate", "live\n")

@@ -15,7 +15,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// real is a libamd_smi as Debian ships it.
+// real is a libamd_smi from a Debian package.
 type real struct {
 	version string
 	recipe  e2e.Recipe
@@ -31,13 +31,13 @@ func reals() []real {
 	}
 }
 
-// chroot runs dcm-smi in another root with the simulated node as its /sys. Its
-// caller has given it mounts of its own.
+// chroot runs dcm-smi in another root with the simulated node as its /sys. The caller starts it in
+// a separate mount namespace.
 //
 //go:embed testdata/chroot.sh
 var chroot string
 
-// install makes an SMI that finds this library, on a tree.
+// install returns an SMI that uses this library on a simulated tree.
 func (r real) install(t testing.TB, root, sys string) SMI {
 	t.Helper()
 	program := smiProgram(t)
@@ -53,7 +53,7 @@ func (r real) install(t testing.TB, root, sys string) SMI {
 	return SMI{Program: wrapper}
 }
 
-// root makes the library's root, or skips.
+// root creates the library's root directory, or skips the test.
 func (r real) root(t testing.TB) string {
 	t.Helper()
 	if os.Getenv("DCM_E2E") != "require" {
@@ -76,7 +76,7 @@ func (r real) opener(root string) opener {
 		smiProgram(t) // sets TMPDIR
 		o.Cache = 300 * time.Millisecond
 		b := overSysfs(t, kind, o)
-		// A reply takes a second: the library reads thousands of files.
+		// A reply takes about 1 s, since the library reads thousands of files.
 		return b.through(t, r.install(t, root, b.sim.Sys), false, BusyRetry(8*time.Second, 5*time.Millisecond))
 	}
 }
@@ -133,7 +133,7 @@ func TestRealLibrary_Enrich(t *testing.T) {
 					t.Fatal(err)
 				}
 				if after := litter(t); len(after) != len(before) {
-					t.Errorf("left on the host: %v", after)
+					t.Errorf("files that the library left on the host: %v", after)
 				}
 				for _, d := range devices {
 					if d.Serial != d.UniqueID || len(d.UUID) < 36 || !strings.Contains(d.Name, "MI300X") || d.DriverVersion == "" {

@@ -43,7 +43,7 @@ func TestReloadError(t *testing.T) {
 			"-r amdgpu", true},
 		{"modprobe is killed", `-r*) kill -9 $$;; *) load;;`, "modprobe -r amdgpu: killed by a signal: signal: killed", "-r amdgpu", true},
 		{"built in", `-r*) fail "is builtin";; *) load;;`, "exit status 1: modprobe: FATAL: Module amdgpu is builtin.", "-r amdgpu", false},
-		{"unloaded but for a module that it used", `-r*) unload; fail "x";; *) load;;`, "", "-r amdgpu; amdgpu", false},
+		{"unloaded, except for a module that it used", `-r*) unload; fail "x";; *) load;;`, "", "-r amdgpu; amdgpu", false},
 		{"loaded at the second try", `-r*) unload;; *) if [ -e tried ]; then load; else touch tried; fail "has no firmware"; fi;;`,
 			"", "-r amdgpu; amdgpu; amdgpu", false},
 		{"never loaded", `-r*) unload;; *) fail "has no firmware";;`,
@@ -82,7 +82,7 @@ func TestReload_UnloadHangs(t *testing.T) {
 	f.hang("fifo")
 	err := f.open(f.modprobe("-r*) read x < fifo;; *) load;;")).Reload(soon(t))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "may be left unloaded") {
-		t.Errorf("error %v, want one that says what is not known", err)
+		t.Errorf("error %v, want one that says that the driver may be left unloaded", err)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// switches are steps that bring every GPU to the mode.
+// switches returns the steps that switch each GPU to the mode.
 func (b backend) switches(t *testing.T, to partition.Compute) []partition.Step {
 	t.Helper()
 	var steps []partition.Step
@@ -30,7 +30,7 @@ func (b backend) switches(t *testing.T, to partition.Compute) []partition.Step {
 	return steps
 }
 
-// story is what was reported of each GPU.
+// story has the results that Execute reported for each GPU.
 type story map[partition.Address]string
 
 func (s story) tell(step partition.Step, started bool, err error) {
@@ -65,8 +65,8 @@ func TestSwitch_Concurrent(t *testing.T) {
 	}
 }
 
-// On older kernels only one switch at a time goes on in the node, and it takes
-// longer than the others are given to settle.
+// Older kernels run only one switch in the node at a time. Here one switch takes longer than the
+// busy timeout of the others.
 func TestSwitch_RetriesInTurn(t *testing.T) {
 	b := overSysfs(t, "mi300x-8", sim.Options{SwitchLatency: 100 * time.Millisecond, NodeLock: true})
 	b.node.modes.busy.timeout = 10 * time.Millisecond
@@ -95,7 +95,7 @@ func TestSwitch_ReportsEachFailure(t *testing.T) {
 	for i, s := range steps {
 		want[s.GPU] = "start done"
 		if i == 1 || i == 6 {
-			want[s.GPU] = "start failed" // the reset, at 4, was over at the second try
+			want[s.GPU] = "start failed" // GPU 4 was in reset at the first attempt only
 		}
 	}
 	if d := cmp.Diff(want, reports); d != "" {
@@ -116,7 +116,7 @@ func TestSwitch_AllBusy(t *testing.T) {
 	start := time.Now()
 	err := b.node.modes.switchAll(patient(t), steps, make(story).tell)
 	if took := time.Since(start); took > 7*b.node.modes.busy.timeout {
-		t.Errorf("eight took %v, where one GPU is given %v to settle", took, b.node.modes.busy.timeout)
+		t.Errorf("eight GPUs took %v, want about the busy timeout of one, %v", took, b.node.modes.busy.timeout)
 	}
 	if !errors.Is(err, unix.EBUSY) || !IsTransient(err) {
 		t.Errorf("error %v, want EBUSY, transient", err)
@@ -219,8 +219,8 @@ func (b backend) holds(t *testing.T, names ...string) (pid int, end func()) {
 	return cmd.Process.Pid, end
 }
 
-// holders lists them. That a security module hides some of this machine's other
-// processes is none of the test's business.
+// holders lists the holders. It ignores the error for processes of this machine that a security
+// module hides.
 func (b backend) holders(t *testing.T) []gpu.Holder {
 	t.Helper()
 	got, err := b.node.Holders(patient(t))
@@ -237,7 +237,7 @@ func TestHolders_Simulator(t *testing.T) {
 	}
 	render := strings.TrimPrefix(b.devices(t)[1].RenderNodes[0], "/dev/")
 	agent, _ := b.holds(t, render, "kfd", "dri/card0")
-	b.holds(t, "dri/card0") // the BMC's
+	b.holds(t, "dri/card0") // the card of the BMC, not a GPU's
 	greeter, end := b.holds(t, "dri/card1")
 	got := b.holders(t)
 	ours := []partition.Vendor{partition.AMD}
@@ -246,7 +246,7 @@ func TestHolders_Simulator(t *testing.T) {
 		{PID: greeter, Command: "sh", Unit: "", Devices: []string{"/dev/dri/card1"}, Vendors: ours},
 	}
 	for i := range got {
-		got[i].Unit = "" // this machine's affair
+		got[i].Unit = "" // depends on the machine of the test
 	}
 	slices.SortFunc(want, func(a, b gpu.Holder) int { return a.PID - b.PID })
 	if d := cmp.Diff(want, got); d != "" {

@@ -15,10 +15,9 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// BenchmarkInventory compares what `dcm gpus` does on eight GPUs by sysfs alone
-// with what it does when AMD's library adds to it, in time, and in dcm-smi's
-// memory. Over the simulated node, whose files cost more than the kernel's: the
-// library reads thousands of them.
+// BenchmarkInventory compares `dcm gpus` on eight GPUs with and without AMD's library: the time,
+// and the memory of dcm-smi. The files of the simulated node are slower than those of the kernel,
+// and the library reads thousands of them.
 func BenchmarkInventory(b *testing.B) {
 	smiProgram(b) // sets TMPDIR, under which the node is mounted
 	node := simtest.Start(b, "mi300x-8", sim.Options{Cache: 300 * time.Millisecond})
@@ -51,8 +50,8 @@ func readInventory(b *testing.B, n node) {
 	}
 }
 
-// peak is the most memory that dcm-smi is seen to have, in MiB. wait4(2) would
-// count what this process has too, from which it is started (vfork).
+// peak returns the maximum memory of dcm-smi in MiB. wait4(2) would include the memory of this
+// process, which starts dcm-smi by vfork(2).
 func peak(b *testing.B, s SMI) float64 {
 	b.Helper()
 	var out bytes.Buffer
@@ -80,7 +79,7 @@ func peak(b *testing.B, s SMI) float64 {
 	}
 }
 
-// highWater reads VmHWM of proc_pid_status(5), in KiB; 0 of what has ended.
+// highWater reads VmHWM of proc_pid_status(5), in KiB. It returns 0 if the process has ended.
 func highWater(pid int) (kib int) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -52,7 +52,7 @@ func (b *builder) program() (string, error) {
 	return filepath.Join(b.dir, "dcm-smi"), b.err
 }
 
-// visible is the directory for temporary files, or one that is not below /tmp.
+// visible returns the directory for temporary files, or another one if that is below /tmp.
 func visible() string {
 	if dir := os.TempDir(); strings.HasPrefix(dir, "/var/tmp") {
 		return dir
@@ -63,7 +63,7 @@ func visible() string {
 // smiProgram returns dcm-smi, or skips the test if private mounts are not permitted.
 func smiProgram(t testing.TB) string {
 	t.Helper()
-	// dcm-smi hides /tmp from the library, and what a test puts there with it.
+	// dcm-smi hides /tmp from the library, including the files that a test creates there.
 	t.(interface{ Setenv(key, value string) }).Setenv("TMPDIR", visible())
 	path, err := smiBuilder.program()
 	if err != nil {
@@ -75,14 +75,14 @@ func smiProgram(t testing.TB) string {
 	return path
 }
 
-// smiOn puts a generation of the library over the fixture, with its knobs.
+// smiOn builds a generation of the library's stand-in on the fixture, with its settings.
 func smiOn(t testing.TB, f *fixture, g standin.Generation, knobs ...string) SMI {
 	t.Helper()
 	f.write("sys/module/amdgpu/initstate", "live\n")
 	return standinOver(t, f.path("sys"), g, knobs...)
 }
 
-// standinOver builds a generation of the library over a tree.
+// standinOver builds a generation of the library's stand-in on a tree.
 func standinOver(t testing.TB, sys string, g standin.Generation, knobs ...string) SMI {
 	t.Helper()
 	program := smiProgram(t)
@@ -180,7 +180,7 @@ func wantSMIError(t *testing.T, err error, kind, text string) {
 	}
 }
 
-// A hostile program in dcm-smi's place stands for all that can come out of it.
+// A hostile program in place of dcm-smi writes invalid replies.
 func TestSMI_InvalidReply(t *testing.T) {
 	smiProgram(t)
 	for _, c := range []struct {
@@ -188,8 +188,8 @@ func TestSMI_InvalidReply(t *testing.T) {
 	}{
 		{"nothing", "exit 0", "garbage", "not JSON"},
 		{"a failure", "echo first >&2; echo second >&2; exit 3", "no-answer", "exit status 3: first"},
-		{"half an answer", `printf '{"version":"27.1'`, "garbage", "not JSON"},
-		{"two answers", `echo '{}{}'`, "garbage", "not JSON"},
+		{"half a reply", `printf '{"version":"27.1'`, "garbage", "not JSON"},
+		{"two replies", `echo '{}{}'`, "garbage", "not JSON"},
 		{"no JSON", "echo ok", "garbage", "not JSON"},
 		{"a wrong type", `echo '{"gpus":"all"}'`, "garbage", "not JSON"},
 		{"output without end", "exec yes", "deadline", "no answer in time"},
@@ -282,7 +282,7 @@ func TestSMI_Cancelled(t *testing.T) {
 	}
 }
 
-// The client's types are dcm-smi's: nothing of an answer is lost.
+// The types of the client have all fields of dcm-smi's reply, so that none is lost.
 func TestSMI_EveryField(t *testing.T) {
 	full := amdsmi.Reply{
 		Library: "/l", Version: "27.1.0", Compute: &amdsmi.Known{Known: true}, Memory: &amdsmi.Known{Why: "w"},
@@ -312,7 +312,7 @@ func TestSMI_EveryField(t *testing.T) {
 	if diff := cmp.Diff(a, b, cmp.FilterPath(func(p cmp.Path) bool {
 		return strings.HasSuffix(p.String(), "compute") || strings.HasSuffix(p.GoString(), `["why"]`)
 	}, cmp.Ignore())); diff != "" {
-		t.Errorf("(-answer +understood):\n%s", diff)
+		t.Errorf("(-reply +parsed):\n%s", diff)
 	}
 	request, err := json.Marshal(smiRequest{Do: "set-compute", Library: "/l", GPU: gpuA, Mode: "CPX"})
 	if err != nil {

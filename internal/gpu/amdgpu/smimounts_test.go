@@ -18,7 +18,7 @@ func TestPrivateTmp(t *testing.T) {
 		{"the host's", root + host, false},
 		{"a service's", root + private, true},
 		{"a service's on a tmpfs", root + host + onTmpfs, true},
-		{"another below", root + private + host, false},
+		{"another mount below it", root + private + host, false},
 		{"of /var/tmp only", root + other, false},
 		{"nothing", "", false},
 		{"garbage", "a b c\n\n", false},

@@ -42,11 +42,11 @@ func TestUsage_FileInFlight(t *testing.T) {
 	}
 	end := inFlight(t, filepath.Join(s.Dev, "dri/renderD128"))
 	if u := n.usageOf(t); u.Unexplained() != 1 || u.Unused(0) || len(u.Holders) > 0 {
-		t.Errorf("usage %+v, want one use that is not seen", u)
+		t.Errorf("usage %+v, want one use by no visible process", u)
 	}
 	end()
 	ctx := patient(t)
-	for u := n.usageOf(t); !u.Unused(0); u = n.usageOf(t) { // the last close reaches the node later
+	for u := n.usageOf(t); !u.Unused(0); u = n.usageOf(t) { // the simulator sees the last close with a delay
 		if ctx.Err() != nil {
 			t.Fatalf("usage %+v after the end", u)
 		}

@@ -18,11 +18,11 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// helper is the environment variable by which this test's program is another one.
+// helper is the environment variable with which a test starts its own binary as a holder process.
 const helper = "DCM_TEST_HOLDER"
 
-// TestHolderProcess is what another process does, in these tests; by itself it is
-// none. It prints "ready", and ends with its input.
+// TestHolderProcess is the main function of the holder process that other tests start; without the
+// variable it does nothing. It prints "ready" and exits when its standard input is closed.
 func TestHolderProcess(t *testing.T) {
 	how, file, _ := strings.Cut(os.Getenv(helper), " ")
 	if how == "" {
@@ -34,7 +34,7 @@ func TestHolderProcess(t *testing.T) {
 		}
 	}
 	switch how {
-	case "thread": // whose open files are not its process's
+	case "thread": // with a file table of its own
 		ready := make(chan error)
 		go func() {
 			runtime.LockOSThread()
@@ -73,7 +73,7 @@ func TestHolderProcess(t *testing.T) {
 	bufio.NewReader(os.Stdin).ReadString('\n')
 }
 
-// other starts another process, until the test ends.
+// other starts a holder process that runs until the test ends.
 func other(t testing.TB, how, file string) (pid int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHolderProcess$")
@@ -99,9 +99,9 @@ func other(t testing.TB, how, file string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// seesHere returns a fixture with one GPU and a use count, and a node that scans the processes
-// of this machine.
-func seesHere(t testing.TB, count string) (f *fixture, n node) {
+// scanningThisMachine returns a fixture with one GPU and a use count, and a node that scans the
+// processes of this machine.
+func scanningThisMachine(t testing.TB, count string) (f *fixture, n node) {
 	f = newFixture(t)
 	f.mi300x("0000:0c:00.0", "card1")
 	f.write("dev/kfd", strings.Repeat("\x00", 4096))
@@ -132,7 +132,7 @@ func holds(u gpu.VendorUsage, pid int) bool {
 func TestUsage_EveryWayToHold(t *testing.T) {
 	for _, how := range []string{"thread", "mapped", "twice"} {
 		t.Run(how, func(t *testing.T) {
-			f, n := seesHere(t, "2")
+			f, n := scanningThisMachine(t, "2")
 			pid := other(t, how, f.path("dev/kfd"))
 			u := n.usageOf(t)
 			if !holds(u, pid) || u.Unexplained() != 0 || u.Unused(0) {
@@ -142,9 +142,9 @@ func TestUsage_EveryWayToHold(t *testing.T) {
 	}
 }
 
-// A name for the device needs no right to it, and does not open it.
+// A file opened with O_PATH needs no permission for the device and does not open it.
 func TestUsage_PathOnly(t *testing.T) {
-	f, n := seesHere(t, "0")
+	f, n := scanningThisMachine(t, "0")
 	pid := other(t, "path", f.path("dev/kfd"))
 	if u := n.usageOf(t); holds(u, pid) {
 		t.Errorf("usage %+v, want process %d not to be among the holders", u, pid)
@@ -229,14 +229,14 @@ func TestUsage_TooManyFiles(t *testing.T) {
 	}
 }
 
-// A look at a process may never return, as with a file of a server that is gone. A
-// FIFO in its directory stands for that.
+// The inspection of a process may never return, for example for a file of a network server that is
+// gone. A FIFO in the process's directory has the same effect.
 func TestUsage_HangingProcess(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.process(80, "hung", "", "/")
 	f.process(90, "a", "", "/", "dev/kfd")
-	f.write("sys/module/amdgpu/refcnt", "3\n") // so that mappings are looked at
+	f.write("sys/module/amdgpu/refcnt", "3\n") // so that the scan reads the mappings
 	fifo := f.path("proc/80/maps")
 	f.must(unix.Mkfifo(fifo, 0o644))
 	t.Cleanup(func() {
@@ -250,7 +250,7 @@ func TestUsage_HangingProcess(t *testing.T) {
 	}
 }
 
-// A look that its caller's time is too short for is no driver that hangs.
+// If the caller's timeout is too short for a scan, the error does not blame the driver.
 func TestUsage_Timeout(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
@@ -263,7 +263,7 @@ func TestUsage_Timeout(t *testing.T) {
 
 // Sixty processes with 19,000 open files each: what one user may have.
 func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
-	f, n := seesHere(b, "0")
+	f, n := scanningThisMachine(b, "0")
 	for range 60 {
 		other(b, "many", filepath.Join(f.dir, "dev"))
 	}
@@ -272,7 +272,7 @@ func BenchmarkHoldersAmongAMillionFiles(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(len(u.Uninspected)), "unlooked")
+		b.ReportMetric(float64(len(u.Uninspected)), "uninspected")
 	}
 }
 
@@ -280,24 +280,24 @@ func TestWaitUsage(t *testing.T) {
 	f := newFixture(t)
 	f.devices()
 	f.write("sys/module/amdgpu/refcnt", "2\n")
-	looked := make(chan int, 10)
+	unexplainedUse := make(chan int, 10)
 	done := make(chan error)
 	go func() {
 		done <- f.open().all.WaitUsage(patient(t), func(u gpu.Usage) bool {
 			unexplained := u.ForVendor(partition.AMD).Unexplained()
-			looked <- unexplained
+			unexplainedUse <- unexplained
 			return unexplained < 2
 		})
 	}()
-	if got := <-looked; got != 2 {
-		t.Errorf("first look: %d", got)
+	if got := <-unexplainedUse; got != 2 {
+		t.Errorf("unexplained use after the first read: %d, want 2", got)
 	}
 	f.must(os.WriteFile(f.path("refcnt"), []byte("1\n"), 0o644))
 	f.must(os.Rename(f.path("refcnt"), f.path("sys/module/amdgpu/refcnt")))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if got := <-looked; got != 1 || len(looked) > 0 {
-		t.Errorf("second look: %d, and %d more", got, len(looked))
+	if got := <-unexplainedUse; got != 1 || len(unexplainedUse) > 0 {
+		t.Errorf("unexplained use after the second read: %d, want 1; %d more reads", got, len(unexplainedUse))
 	}
 }
