@@ -18,14 +18,14 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// bench is a simulated node, with dcm-nvml and the stand-in of the library.
+// bench is a simulated node with dcm-nvml and the stand-in for the library.
 type bench struct {
 	*simtest.Node
 	t           testing.TB
 	node        *gpu.Node
 	parts       *parts
-	state, proc string // of the stand-in; what is seen of /proc
-	log         string // of the calls
+	state, proc string // file with the stand-in's state; directory that replaces /proc
+	log         string // file with the calls of the library
 	rival       string
 }
 
@@ -128,7 +128,7 @@ func (b *bench) gpus() []gpu.Device {
 	return devices
 }
 
-// make plans a geometry for some of the GPUs, and makes all of the plan.
+// make plans a geometry for some of the GPUs and executes the plan.
 func (b *bench) make(counts map[string]int, which ...int) error {
 	b.t.Helper()
 	m := partition.MIG{Off: true}
@@ -155,8 +155,8 @@ func (b *bench) make(counts map[string]int, which ...int) error {
 	}
 }
 
-// calls counts the calls of the library by the GPU they were for, the loads under "-", and
-// forgets them.
+// calls returns the number of library calls by GPU, with the loads of the library under "-", and
+// resets the counts.
 func (b *bench) calls() map[string]int {
 	b.t.Helper()
 	text, err := os.ReadFile(b.log)

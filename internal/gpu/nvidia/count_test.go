@@ -7,9 +7,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The benchmarks count calls of the library, since the times are those of a stand-in.
+// The benchmarks count calls of the library: the library is a stand-in, so its times say nothing
+// about the real one.
 
-// BenchmarkLook reads all GPUs, as a run does that finds nothing to change.
+// BenchmarkLook reads all GPUs, like a run without steps.
 func BenchmarkLook(b *testing.B) {
 	n := newBench(b, "h100-8")
 	if err := n.make(map[string]int{"1g.10gb": 7}, 0, 1, 2, 3, 4, 5, 6, 7); err != nil {
@@ -79,10 +80,10 @@ func TestRead_LoadsLibraryOnce(t *testing.T) {
 	for range 3 {
 		b.gpus()
 		if got := b.calls()["-"]; got != 1 {
-			t.Errorf("it was loaded %d times", got)
+			t.Errorf("the library was loaded %d times, want once", got)
 		}
 	}
 	if _, err := b.node.Usage(t.Context()); err != nil || len(b.calls()) > 0 {
-		t.Errorf("who uses the GPUs is asked of the library: %v", err)
+		t.Errorf("the usage was not read from the reply: %v", err)
 	}
 }

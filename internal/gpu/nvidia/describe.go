@@ -82,8 +82,8 @@ func (n *inventory) describe(functions []*gpu.Function) {
 	}
 }
 
-// setError sets why a function could not be read. An error that may go away makes the caller
-// wait. Any other error is a SkipReason, which does not delay the other GPUs.
+// setError sets why a function could not be read. The caller waits and retries after a transient
+// error. Any other error becomes the SkipReason, which does not delay the other GPUs.
 func setError(f *gpu.Function, err error) {
 	var e *Error
 	if errors.As(err, &e) && !e.transient() {

@@ -87,7 +87,8 @@ func meanings() map[nvml.Kind]meaning {
 	}
 }
 
-// accessDenied reports whether another process may be able to read the GPU.
+// accessDenied reports whether this process lacks the permission to read the GPU, so that another
+// process may be able to read it.
 func (e *Error) accessDenied() bool { return e.Op == nvml.Look && e.Kind == nvml.NoPermission }
 
 func (e *Error) transient() bool { return meanings()[e.Kind].transient }

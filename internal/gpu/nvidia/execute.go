@@ -19,8 +19,8 @@ type executor struct {
 	lastReply *atomic.Pointer[nvml.Reply] // of a read
 }
 
-// Execute runs steps concurrently, each for one GPU in a dcm-nvml of its own. No other GPU
-// is affected. A reset of a GPU takes seconds.
+// Execute runs steps concurrently, each for one GPU in a dcm-nvml of its own. Other GPUs are not
+// affected. The steps run concurrently because a reset of a GPU takes seconds.
 func (n *executor) Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -69,8 +69,8 @@ func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 	return nil
 }
 
-// hollowInstances returns the instances without compute instances in the last reply, which an
-// interrupted change leaves. No process can use them.
+// hollowInstances returns the GPU instances in the last reply that have no compute instance. An
+// interrupted change leaves them, and no process can use them.
 func (n *executor) hollowInstances(a partition.Address) []partition.Instance {
 	last := n.lastReply.Load()
 	if last == nil {

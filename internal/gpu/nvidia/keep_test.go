@@ -12,8 +12,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// to returns the steps of one batch after the other until the first GPU has the geometry, and
-// the first error.
+// to executes batches of steps until the first GPU has the geometry. It returns the executed steps
+// and the first error.
 func (b *bench) to(text string) ([]string, error) {
 	b.t.Helper()
 	var made []string
@@ -30,7 +30,7 @@ func (b *bench) to(text string) ([]string, error) {
 	}
 }
 
-// plan returns the steps with which the first GPU gets the geometry.
+// plan returns the steps that give the first GPU the geometry.
 func (b *bench) plan(devices []gpu.Device, text string) partition.Steps {
 	b.t.Helper()
 	m := new(partition.MIG)
@@ -94,16 +94,16 @@ func TestExecute_KeptInstances(t *testing.T) {
 		if len(after) != 5 {
 			t.Errorf("partitions %v", after)
 		}
-		// The one in use cannot be destroyed.
+		// An instance in use cannot be destroyed.
 		if _, err := b.to("7g.80gb"); err == nil || !strings.Contains(err.Error(), "2g.20gb") || !gpu.IsTransient(err) {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-// An interrupted change leaves instances without compute instances. They are destroyed before
-// others are created, and no other is.
-func TestExecute_HollowBesideKept(t *testing.T) {
+// An interrupted change leaves instances without compute instances. Only these are destroyed,
+// before others are created.
+func TestExecute_HollowAndKeptInstances(t *testing.T) {
 	b := newBench(t, "h100-8")
 	if _, err := b.to("2g.20gb@0 2g.20gb@2 3g.40gb@4"); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"dcm/internal/text"
 )
 
-// Kernel modules that hold GPUs, where no process shows it.
+// Kernel modules that hold GPUs without a process that has them open.
 const (
 	DRMModule     = "nvidia_drm"
 	PeermemModule = "nvidia_peermem"
@@ -34,9 +34,9 @@ func Remedy(module string) string {
 	return "run `modprobe -r " + module + "` before a change that resets a GPU"
 }
 
-// KernelHolders returns the loaded modules that hold GPUs or may hold them. sys is the mount
-// point of sysfs. nvidia_modeset and nvidia_uvm are not among them: both use the driver
-// whenever it is loaded, and hold no GPU by that.
+// KernelHolders returns the loaded modules that hold GPUs or may hold them. sys is the mount point
+// of sysfs. nvidia_modeset and nvidia_uvm are not included: both use the driver whenever they are
+// loaded, but hold no GPU.
 func KernelHolders(sys string) []KernelHolder {
 	var out []KernelHolder
 	drm := gpu.Module{Sys: sys, Name: DRMModule}
@@ -56,8 +56,8 @@ func KernelHolders(sys string) []KernelHolder {
 	return out
 }
 
-// addKernelHolders names the kernel modules that hold the GPU in an error of a MIG mode that
-// the driver did not switch since the GPU is in use. Instances are not held by a module.
+// If the driver did not switch the MIG mode because the GPU is in use, addKernelHolders adds the
+// kernel modules that hold the GPU to the error. Modules do not hold instances.
 func (h host) addKernelHolders(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Kind != nvml.InUse || e.Op != nvml.Mode {
@@ -82,8 +82,8 @@ func (h host) addKernelHolders(err error) error {
 	return &named
 }
 
-// resetsForMode reports whether switching MIG resets the GPU, so that the kernel must not
-// hold it. The reset is not needed on boards that dcm does not know.
+// resetsForMode reports whether switching MIG resets the GPU, so that the kernel must not hold it.
+// For a board that is not in dcm's table it returns false.
 func (h host) resetsForMode(a partition.Address) bool {
 	device, err := sysfs.Number(h.AttributePath(a, "device"), 16)
 	if err != nil {

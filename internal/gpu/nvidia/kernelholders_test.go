@@ -10,7 +10,7 @@ import (
 	"dcm/internal/gpu/nvml"
 )
 
-// Kernel modules hold GPUs, where no process shows it.
+// A kernel module holds a GPU without a process that has it open: the error names the module.
 func TestAddKernelHolders(t *testing.T) {
 	const a100, h100 = "0x20b2", "0x2330"
 	type files map[string]string
@@ -31,7 +31,7 @@ func TestAddKernelHolders(t *testing.T) {
 		{"a board without reset", h100, drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "Set nvidia-drm.modeset=0", false},
 		{"an unknown board", "0x7777", drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "Set nvidia-drm.modeset=0", false},
 		{"a hidden parameter", a100, files{"nvidia_drm/initstate": "live"}, nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "modprobe -r nvidia_drm", false},
-		{"without modeset", a100, drm("N"), nvml.Mode, nvml.InUse, "", "", false},
+		{"modeset is off", a100, drm("N"), nvml.Mode, nvml.InUse, "", "", false},
 		{"no module", a100, nil, nvml.Mode, nvml.InUse, "", "", false},
 		{"always loaded", a100, files{"nvidia_modeset/initstate": "live", "nvidia_uvm/initstate": "live"}, nvml.Mode, nvml.InUse, "", "", false},
 		{"GPUDirect", a100, files{"nvidia_peermem/initstate": "live"}, nvml.Mode, nvml.InUse, "nvidia_peermem may hold it", "modprobe -r nvidia_peermem", false},

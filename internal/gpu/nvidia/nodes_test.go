@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Only a run has the library make the device nodes that are missing.
+// Only a run lets the library create missing device nodes.
 func TestCreateNodes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make device nodes")
@@ -20,7 +20,7 @@ func TestCreateNodes(t *testing.T) {
 		t.Errorf("without a node: %+v", devices[0])
 	}
 	if found, _ := filepath.Glob(filepath.Join(dev, "*")); len(found) > 0 {
-		t.Errorf("inspecting the GPUs made %s", strings.Join(found, " "))
+		t.Errorf("reading the GPUs created the nodes %s, want none", strings.Join(found, " "))
 	}
 	b.parts.inventory.createNodes = true
 	if d := b.gpus()[3]; d.SkipReason != "" || d.MIG == nil {

@@ -9,7 +9,7 @@ import (
 // Open returns the vendor. It reads nothing.
 func Open(r gpu.Roots, opts ...Option) gpu.Vendor { return newParts(r, opts...).vendor() }
 
-// parts are the parts of the vendor, by subject.
+// parts has the parts of the vendor, one for each subject.
 type parts struct {
 	host      host
 	client    *client

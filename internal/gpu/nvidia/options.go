@@ -22,12 +22,12 @@ func Program(path, library string, args ...string) Option {
 // a change.
 func RequestTimeout(d time.Duration) Option { return func(s *settings) { s.client.timeout = d } }
 
-// ConflictingUnit sets a function that returns an enabled or running unit that also
-// configures MIG, "" for none. dcm changes nothing while there is one.
+// ConflictingUnit sets a function that returns an enabled or running unit that also configures MIG,
+// "" for none. While the function returns a unit, dcm changes nothing.
 func ConflictingUnit(name func() string) Option {
 	return func(s *settings) { s.conflictingUnit = name }
 }
 
-// CreateNodes permits a read to create missing device nodes. It is for a run, which is going
-// to change the GPUs. Inspecting a GPU must not create nodes.
+// CreateNodes permits a read to create missing device nodes. Only a run, which changes the GPUs,
+// uses it. Any other read must not create nodes.
 func CreateNodes() Option { return func(s *settings) { s.createNodes = true } }

@@ -9,9 +9,9 @@ import (
 	"dcm/internal/gpu/nvml"
 )
 
-// partsOf returns the MIG devices of a GPU in the order of their placements; with MIG off,
-// the GPU itself. The own node of a MIG device is the capability node of its compute
-// instance. The node of the GPU instance and that of the GPU are shared with neighbours.
+// partsOf returns the MIG devices of a GPU in the order of their placements; with MIG off, the GPU
+// itself. The own node of a MIG device is the capability node of its compute instance. Other MIG
+// devices share the nodes of the GPU instance and of the GPU.
 func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	if g.Minor == nil {
 		return nil

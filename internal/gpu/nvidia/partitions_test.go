@@ -17,11 +17,11 @@ func TestPartitions_MIGDevices(t *testing.T) {
 	devices := b.gpus()
 	whole := devices[0].Parts
 	if len(whole) != 1 || whole[0].RenderNode() != "/dev/nvidia0" || whole[0].ID != devices[0].UUID {
-		t.Errorf("with MIG off there is %+v", whole)
+		t.Errorf("partitions with MIG off: %+v", whole)
 	}
 	parts := devices[1].Parts
 	if len(parts) != 4 || devices[1].Partitions() != 4 {
-		t.Fatalf("there are %+v", parts)
+		t.Fatalf("partitions: %+v", parts)
 	}
 	own, shared := make(map[string]bool), make(map[string]int)
 	for i, p := range parts {
@@ -43,11 +43,12 @@ func TestPartitions_MIGDevices(t *testing.T) {
 		}
 	}
 	if gpu.Fingerprint(devices) == "" {
-		t.Error("nothing is seen")
+		t.Error("the fingerprint of the MIG instances is empty")
 	}
 }
 
-// systemd leaves out what is not installed, and a host without such a GPU has none of it.
+// The drop-ins for NVIDIA exist only on hosts with such a GPU. systemd ignores those of units that
+// are not installed.
 func TestDropins(t *testing.T) {
 	b := newBench(t, "mi300x-4+h100-4")
 	units := b.node.Dropins()

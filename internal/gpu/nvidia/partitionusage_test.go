@@ -40,7 +40,7 @@ func TestMeasure_MIGDevice(t *testing.T) {
 		}
 		pids += len(u.Processes)
 	}
-	if used < 1 || pids != 1 { // the neighbour has its memory in the same GPU instance
+	if used < 1 || pids != 1 { // another MIG device has its memory in the same GPU instance
 		t.Errorf("%d partitions with memory and %d processes: %+v", used, pids, uses)
 	}
 	if whole := uses[3]; whole.Bytes < some || len(whole.Processes) != 1 || whole.Processes[0] != (gpu.Process{PID: 4712, Bytes: some}) {

@@ -19,7 +19,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// shapes says how each GPU is divided.
+// shapes returns the geometry of each GPU as text.
 func (b *bench) shapes() []string {
 	b.t.Helper()
 	var out []string
@@ -80,7 +80,7 @@ func TestExecute_OneGPU(t *testing.T) {
 		}
 		for address := range b.calls() {
 			if address != "-" && address != string(devices[2].Address) {
-				t.Errorf("%q calls for %s", now, address)
+				t.Errorf("calls of the library for %[2]s: %[1]q, want none", now, address)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func TestDescribe_NoModule(t *testing.T) {
 		}
 	}
 	if devices, err := b.node.Wait(t.Context()); err != nil || len(devices) != 8 {
-		t.Errorf("the boot waits: %v", err)
+		t.Errorf("Wait without the module: %v, want no delay of the boot", err)
 	}
 	if got := b.calls(); len(got) > 0 {
 		t.Errorf("called: %v", got)
@@ -106,7 +106,7 @@ func TestDescribe_NoModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.shapes(); len(got) != 8 || got[0] != "MIG off" {
-		t.Errorf("with it they are %q", got)
+		t.Errorf("with the module the GPUs are %q", got)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestExecute_GPUInUse(t *testing.T) {
 	devices := b.gpus()
 	for i, want := range []int{0, 1} {
 		if got := gpu.Blockers(partition.Steps{{Kind: partition.DestroyInstances, GPU: devices[i].Address}}, devices, u.Holders); len(got) != want {
-			t.Errorf("in the way of GPU %d: %+v", i, got)
+			t.Errorf("holders that block GPU %d: %+v", i, got)
 		}
 	}
 	if err := b.make(nil, 0); err != nil {
@@ -197,8 +197,8 @@ func TestExecute_Errors(t *testing.T) {
 			"insufficient resources", "dcm apply", true, false, false},
 		"the driver asks for more rights": {func(b *bench) { b.turn("fail nvmlDeviceCreateGpuInstanceWithPlacement 4") },
 			"permission", "CAP_SYS_ADMIN", false, false, false},
-		"the library crashes":    {func(b *bench) { b.turn("abort nvmlDeviceCreateGpuInstanceWithPlacement") }, "ended without an answer", "kernel log", true, false, false},
-		"it is there and is not": {func(b *bench) { b.turn("ghost-compute") }, "read back", "", false, false, false},
+		"the library crashes":                 {func(b *bench) { b.turn("abort nvmlDeviceCreateGpuInstanceWithPlacement") }, "ended without an answer", "kernel log", true, false, false},
+		"a created instance is not read back": {func(b *bench) { b.turn("ghost-compute") }, "read back", "", false, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -225,9 +225,9 @@ func TestPlan_BlockedGPU(t *testing.T) {
 		given func(*bench)
 		want  string
 	}{
-		"a vGPU":                         {"h100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 2 }) }, "virtual GPU"},
-		"an Ampere in a virtual machine": {"a100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 1 }) }, "passed-through"},
-		"another program that does it":   {"h100-8", func(b *bench) { b.rival = "nvidia-mig-manager.service" }, "systemctl mask --now nvidia-mig-manager.service"},
+		"a vGPU":                           {"h100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 2 }) }, "virtual GPU"},
+		"an Ampere in a virtual machine":   {"a100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 1 }) }, "passed-through"},
+		"another unit that configures MIG": {"h100-8", func(b *bench) { b.rival = "nvidia-mig-manager.service" }, "systemctl mask --now nvidia-mig-manager.service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +241,7 @@ func TestPlan_BlockedGPU(t *testing.T) {
 	}
 }
 
-// With MIG on, an Ampere in a virtual machine gets its instances: they need no reset.
+// With MIG on, instances of an Ampere GPU in a virtual machine can be changed: that needs no reset.
 func TestExecute_AmpereInVM(t *testing.T) {
 	b := newBench(t, "a100-8")
 	b.change(func(s *standin.State) {
@@ -286,7 +286,8 @@ func TestExecute_HollowInstances(t *testing.T) {
 	}
 }
 
-// Waiting does not bring it back: the boot is not held up, and it is said what does.
+// If dcm-nvml is missing, waiting does not help: the boot is not delayed, and the hint names the
+// package to install.
 func TestDescribe_NoProgram(t *testing.T) {
 	b := newBench(t, "h100-8")
 	b.parts.client.program = filepath.Join(t.TempDir(), "dcm-nvml")
@@ -323,7 +324,7 @@ func TestDescribe_AccessDenied(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Without capabilities, the link into another process cannot be followed.
+		// Without capabilities, this process cannot follow the link into /proc of another process.
 		if err := os.Symlink("/proc/1/root/x", filepath.Join(dev, "nvidia3")); err != nil {
 			t.Fatal(err)
 		}
@@ -334,20 +335,20 @@ func TestDescribe_AccessDenied(t *testing.T) {
 		b.turn(how, "nodes "+dev+" 509")
 		for i, d := range b.gpus() {
 			if d.AccessDenied != (i == 3) || (d.SkipReason != "") != (i == 3) {
-				t.Errorf("%s: GPU %d is withheld %t, %q", how, i, d.AccessDenied, d.SkipReason)
+				t.Errorf("%s: GPU %d: access denied %t, %q", how, i, d.AccessDenied, d.SkipReason)
 			}
 		}
 	}
 	b := newBench(t, "h100-8")
 	b.change(func(s *standin.State) { s.GPUs[3].Lost = true })
 	if d := b.gpus()[3]; d.AccessDenied {
-		t.Errorf("a lost one is withheld: %q", d.SkipReason)
+		t.Errorf("a lost GPU is reported as inaccessible: %q", d.SkipReason)
 	}
 	b = newBench(t, "h100-8")
 	b.turn(fmt.Sprintf("fail nvmlDeviceGetHandleByPciBusId_v2 %d 0 0 %s", nvml.StatusNotFound, b.gpus()[3].Address))
 	for i, d := range b.gpus() {
 		if d.AccessDenied || (d.SkipReason != "") != (i == 3) {
-			t.Errorf("one that the driver did not bring up: GPU %d is withheld %t, %q", i, d.AccessDenied, d.SkipReason)
+			t.Errorf("a GPU that the driver did not bring up: GPU %d: access denied %t, %q", i, d.AccessDenied, d.SkipReason)
 		}
 	}
 }
