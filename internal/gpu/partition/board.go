@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Board is the table's entry for an NVIDIA GPU with MIG. It is enough to validate a profile
-// for a machine that is not at hand. On a host, the driver's own answers win.
+// Board is the table's entry for an NVIDIA GPU with MIG. It suffices to validate a profile for
+// another machine. On a host, what the driver reports takes precedence.
 type Board struct {
 	Device        uint16 // PCI device id
 	Name          string // "H100-80GB"

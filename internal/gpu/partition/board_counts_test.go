@@ -22,11 +22,11 @@ func TestInstanceCount_CorrectedFromTable(t *testing.T) {
 		}
 		four, _ := NewMIG(map[string]int{"1g.6gb": 4})
 		if _, err := g.pack(four, Existing{}); err != nil {
-			t.Errorf("reported %+d: four do not fit: %v", wrong, err)
+			t.Errorf("reported %+d: four instances do not fit: %v", wrong, err)
 		}
 		two, _ := NewMIG(map[string]int{"1g.6gb+me": 2})
 		if _, err := g.pack(two, Existing{}); err == nil {
-			t.Errorf("reported %+d: two with media engines fit", wrong)
+			t.Errorf("reported %+d: two instances with media engines fit", wrong)
 		}
 		if m, err := Family("1g.6gb").geometry(g); err != nil || m.Partitions() != 4 {
 			t.Errorf("reported %+d: all of them are %s, %v", wrong, m, err)

@@ -1,8 +1,8 @@
 package partition
 
-// rtxPro5000Profiles are those of the MIG user guide's table 10. NVIDIA publishes no
-// placements: these give each profile as many starts as the table gives it instances. The
-// guide's list of GPUs says at most two instances; a host asks the device.
+// rtxPro5000Profiles are those of the MIG user guide's table 10. NVIDIA publishes no placements:
+// these give each profile as many starts as the table gives it instances. The guide's list of GPUs
+// says at most two instances; on a host, what the device reports takes precedence.
 func rtxPro5000Profiles() []InstanceProfile {
 	return []InstanceProfile{
 		instanceProfile("4g.%dgb", 48, 0, 1, 4, 0),

@@ -10,8 +10,9 @@ type Change struct {
 	// reloaded. No partition of it stays, and no process can keep it open.
 	Whole bool
 
-	// Of a GPU with MIG that is not changed as a whole. Each instance has a placement. A
-	// removed instance that is created again with other compute instances is in both lists.
+	// The following fields are for a GPU with MIG that is not changed as a whole. Each instance has
+	// a placement. An instance that is created again with other compute instances is in Removed and
+	// in Created.
 	Kept    []Instance // stay as they are, with their users
 	Removed []Instance // are destroyed
 	Created []Instance // are created

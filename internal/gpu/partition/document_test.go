@@ -54,7 +54,7 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// A guest does not see the modes of its host, so no remark is possible.
+// A guest cannot read the modes of its host's GPU, so there are no remarks.
 func TestRemarks_VirtualFunction(t *testing.T) {
 	g := Typical(0x74b5, 1)[0]
 	g.Compute = CPX

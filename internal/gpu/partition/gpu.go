@@ -28,9 +28,9 @@ func ParseAddress(s string) (Address, error) {
 	return Address(full), nil
 }
 
-// isAddress reports whether s has four to eight digits of a domain, two of a bus, a device
-// up to 1f and a function up to 7. It is no regular expression, since every start of every
-// dcm program would compile that.
+// isAddress reports whether s has four to eight digits of a domain, two of a bus, a device up to 1f
+// and a function up to 7. It uses no regular expression, because each start of each program would
+// compile it.
 func isAddress(s string) bool {
 	domain, rest, _ := strings.Cut(s, ":")
 	return len(domain) >= 4 && len(domain) <= 8 && areHex(domain) &&
@@ -68,11 +68,11 @@ type GPU struct {
 	AvailableMemory  []Memory  // listed by the device; nil: the memory mode cannot be changed
 	ReadOnly         bool      // modes can only be read (an SR-IOV virtual function)
 
-	// Of a driver that lists pairs of modes:
+	// Set if the driver lists pairs of modes:
 	SupportedCompute []Compute            // with any memory mode; nil: not listed
 	MemoryFor        map[Compute][]Memory // memory modes of a compute mode; a missing entry is unknown
 
-	// Of a GPU with MIG, instead of modes:
+	// Set instead of the modes if the GPU has MIG:
 	MIG             *MIG              // current geometry; nil: no MIG
 	MIGPending      bool              // the next reset of the GPU switches MIG to the other state
 	Profiles        []InstanceProfile // GPU instance profiles of the driver; nil: not reported, for example with MIG off

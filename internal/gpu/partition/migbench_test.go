@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// divisions are all that a board can be divided into, each once, as it is asked for and
-// as it is then.
+// divisions returns all geometries of a board, each once: as wanted, and with the placements that
+// it then has.
 func divisions(t testing.TB, slots []InstanceProfile) (want, have []MIG) {
 	counts := make(map[string]int)
 	var more func(from int)
@@ -34,7 +34,7 @@ func divisions(t testing.TB, slots []InstanceProfile) (want, have []MIG) {
 	return append(want, off), append(have, off)
 }
 
-// quickest returns the shortest time of three rounds, which other processes delay least.
+// quickest returns the shortest time of three rounds, the one that other processes delayed least.
 func quickest(b *testing.B, want Layout, have []GPU) time.Duration {
 	least := time.Hour
 	for range 3 {
@@ -47,8 +47,8 @@ func quickest(b *testing.B, want Layout, have []GPU) time.Duration {
 	return least
 }
 
-// BenchmarkAnyGeometryToAnyOther plans for sixteen GPUs, each of which goes from one that
-// is possible to another.
+// BenchmarkAnyGeometryToAnyOther plans for sixteen GPUs. Each changes from one possible geometry to
+// another.
 func BenchmarkAnyGeometryToAnyOther(b *testing.B) {
 	for _, name := range []string{"H100-80GB", "A30", "RTX-PRO-6000"} {
 		b.Run(name, func(b *testing.B) {

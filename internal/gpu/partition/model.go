@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Model is the table's entry for a GPU model. What a device lists about itself wins.
+// Model is the table's entry for a GPU model. On a host, what the device lists takes precedence.
 type Model struct {
 	Device  uint16 // PCI device id
 	Name    string // AMD's product name, "MI300X"

@@ -1,9 +1,8 @@
 package partition
 
 // The pairs of modes that amdgpu accepts, by the number of XCCs: gfx_v9_4_3
-// (__aqua_vanjaram_is_valid_mode), and the table of gfx_v9_5_0 since July 2025. Kernels
-// differ, so these serve only for a node that is not at hand and for a driver without
-// compute_partition_config.
+// (__aqua_vanjaram_is_valid_mode), and the table of gfx_v9_5_0 since July 2025. Kernels differ, so
+// dcm uses them only for another machine and for a driver without compute_partition_config.
 
 func gfx943Eight() []combination {
 	return []combination{
