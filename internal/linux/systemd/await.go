@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Await returns when the condition is true of the units, or with the error of ctx. It reads
+// Await returns when the condition is true for the units, or with the error of ctx. It reads
 // [States] of the units, and receives the signals of these units only.
 func (u Units) Await(ctx context.Context, names []string, condition func([]Unit) bool) error {
 	var rules []rule
@@ -26,8 +26,8 @@ func (u Units) Await(ctx context.Context, names []string, condition func([]Unit)
 	})
 }
 
-// Changed returns when the ActiveState of a unit differs from the one in had, which is by the
-// unit's name, or with the error of ctx.
+// Changed returns when the ActiveState of a unit differs from its entry in had (by unit name), or
+// with the error of ctx.
 func (u Units) Changed(ctx context.Context, had map[string]string) error {
 	return u.Await(ctx, slices.Sorted(maps.Keys(had)), func(units []Unit) bool {
 		return slices.ContainsFunc(units, func(u Unit) bool { return u.Active != had[u.Name] })
@@ -37,8 +37,8 @@ func (u Units) Changed(ctx context.Context, had map[string]string) error {
 // finalReadTimeout is how long Settle may take to read the units after ctx has ended.
 const finalReadTimeout = 2 * time.Second
 
-// Settle waits until all units are settled and returns them. If ctx ends first, it returns
-// the units as they are then, with the error of ctx.
+// Settle waits until all units are settled and returns them. If ctx ends first, it returns the
+// states at that time, with the error of ctx.
 func (u Units) Settle(ctx context.Context, names []string) ([]Unit, error) {
 	sub, err := u.t.subscribe(ctx, anyUnitRules())
 	if err == nil {

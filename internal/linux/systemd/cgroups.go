@@ -11,8 +11,8 @@ import (
 // Cgroups reads and applies the properties of units that concern their cgroups.
 type Cgroups struct{ t *transport }
 
-// ControlGroup returns the path of a unit's cgroup from the root of the tree, "" if it has none
-// or has ended.
+// ControlGroup returns the path of a unit's cgroup from the root of the tree, "" if the unit has
+// none or is inactive.
 func (g Cgroups) ControlGroup(ctx context.Context, unit string) (path string, err error) {
 	kind := cgroupInterface(unit)
 	if kind == "" {
@@ -31,7 +31,7 @@ func filters() []string {
 		"SocketBindAllow", "SocketBindDeny", "RestrictNetworkInterfaces", "BPFProgram"}
 }
 
-// Filters returns the effective ones of those settings in these units, as "IPAddressDeny= of
+// Filters returns which of these settings restrict one of the units, as "IPAddressDeny= of
 // a.service".
 func (g Cgroups) Filters(ctx context.Context, units []string) ([]string, error) {
 	found := make([][]string, len(units))

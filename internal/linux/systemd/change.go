@@ -13,10 +13,10 @@ type Change struct {
 	Units []string // stopped before the run and started after it, if they are active
 }
 
-// RestartAround queues the jobs of a change and waits until the run is over. It calls queued once:
-// PID 1 has all jobs then, and the caller lets the gate end. missed is not nil if units cannot be
-// restarted, and names them; the run follows all the same. The unit and the error that
-// RestartAround returns are those of the oneshot, as of [Jobs.Restart].
+// RestartAround queues the jobs of a change and waits until the run is over. It calls queued once,
+// when PID 1 has all jobs; the caller then lets the gate end. If units cannot be restarted, missed
+// names them, and the run follows despite that. The returned unit and error are those of the
+// oneshot, as returned by [Jobs.Restart].
 func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed error)) (Unit, error) {
 	sub, err := j.followRun(ctx, c.Run)
 	if err != nil {
@@ -38,7 +38,7 @@ func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed er
 }
 
 // queueJobs queues the restart of the gate, which includes that of the oneshot, and those of the
-// units. It returns the oneshot as it was before.
+// units. It returns the state of the oneshot before the restart.
 func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, missed, err error) {
 	before, err = j.readRun(ctx, c.Run)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestRestartAround(t *testing.T) {
 		queue  func(p *pid1) *dbus.Error // the effect of the restart of the gate
 		queued func(p *pid1)             // the effect of the end of the gate
 		units  string
-		want   string // the oneshot's state and invocation
+		want   string // the final state and invocation ID of the oneshot
 		missed string
 		err    string
 	}{

@@ -16,13 +16,13 @@ const closed = "closed"
 // Reserved is a service with a reservation. It is also a client.
 type Reserved struct {
 	Unit           string
-	Name           string // its directory below /dev/dcm
+	Name           string // name of its directory below /dev/dcm
 	Count          int    // number of links in it; 0 if the reservation is not satisfied, then the unit must not start
-	Whole          bool   // all partitions of GPUs: how many of the links there are depends on the mode
-	Exclusive      bool   // the partitions open for no other unit
+	Whole          bool   // it has all partitions of its GPUs, so the number of links depends on the mode
+	Exclusive      bool   // no other unit can open the partitions
 	CompanionLinks int    // number of links, in a second directory, to companion nodes of the partitions
 	Share          int    // the number of instances of the template Unit that may share them; 0: Unit is a service
-	Changed        bool   // restarted with dcm-reserve.service for another choice
+	Changed        bool   // dcm-reserve.service chooses other partitions and restarts the unit
 
 	Slice Setting // in its own files
 }

@@ -22,17 +22,17 @@ func TestConfinement_Differs(t *testing.T) {
 	}{
 		{"as written", alpha, in("closed", "dcm-alpha.slice", list...), nil},
 		{"its own slice below dcm.slice", own, in("closed", "dcm-ml.slice", "/dev/kfd", "/dev/dcm/ml/render0"), nil},
-		{"what goes with MIG devices", mig, in("closed", "dcm-mig.slice", "/dev/kfd", "/dev/dcm/mig/render0", "/dev/dcm/mig.beside/render0"), nil},
-		{"more of its own, before its restart", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dcm/alpha/render2")...), nil},
-		{"fewer of its own, before its restart", alpha, in("closed", "dcm-alpha.slice", list[:2]...), nil},
-		{"devices that are no GPU's", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/fuse", "char-rtc", "/dev/net/tun", "block-loop")...), nil},
+		{"companion nodes of MIG devices", mig, in("closed", "dcm-mig.slice", "/dev/kfd", "/dev/dcm/mig/render0", "/dev/dcm/mig.beside/render0"), nil},
+		{"a larger reservation, before the restart", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dcm/alpha/render2")...), nil},
+		{"a smaller reservation, before the restart", alpha, in("closed", "dcm-alpha.slice", list[:2]...), nil},
+		{"devices that belong to no GPU", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/fuse", "char-rtc", "/dev/net/tun", "block-loop")...), nil},
 		{"a stricter policy", alpha, in("strict", "dcm-alpha.slice", list...), nil},
 		{"without its drop-in", alpha, in("auto", "system.slice"), []string{"Slice=system.slice, want dcm-alpha.slice", "DevicePolicy=auto, want closed"}},
 		{"without its drop-in, with its own list", alpha, in("auto", "dcm-alpha.slice", "/dev/dri/renderD128"), []string{"DevicePolicy=auto, want closed"}},
 		{"another slice", alpha, in("closed", "ml.slice", list...), []string{"Slice=ml.slice, want dcm-alpha.slice"}},
 		{"a node of a GPU", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dri/renderD191")...), []string{"DeviceAllow=/dev/dri/renderD191, which is not reserved for it"}},
 		{"another's link", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dcm/beta/render0")...), []string{"DeviceAllow=/dev/dcm/beta/render0, which is not reserved for it"}},
-		{"a link of a name that begins so", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dcm/alpha-2/render0")...), []string{"DeviceAllow=/dev/dcm/alpha-2/render0, which is not reserved for it"}},
+		{"a link of another reservation with the same prefix", alpha, in("closed", "dcm-alpha.slice", append(list, "/dev/dcm/alpha-2/render0")...), []string{"DeviceAllow=/dev/dcm/alpha-2/render0, which is not reserved for it"}},
 		{"a driver", alpha, in("closed", "dcm-alpha.slice", append(list, "char-drm")...), []string{"DeviceAllow=char-drm, which is not reserved for it"}},
 		{"a pattern of drivers", alpha, in("closed", "dcm-alpha.slice", append(list, "char-*")...), []string{"DeviceAllow=char-*, which is not reserved for it"}},
 		{"a pattern that is malformed", alpha, in("closed", "dcm-alpha.slice", append(list, "char-[")...), []string{"DeviceAllow=char-[, which is not reserved for it"}},
@@ -63,7 +63,7 @@ func TestConfinement_Misplaced(t *testing.T) {
 		{"active", "/system.slice/alpha.service", "its processes run in /system.slice/alpha.service, want dcm-alpha.slice", true},
 		{"deactivating", "/system.slice/alpha.service", "its processes run in /system.slice/alpha.service, want dcm-alpha.slice", true},
 		{"inactive", "/system.slice/alpha.service", "", false},
-		{"active", "", "", false}, // it has none: a oneshot that remains, say
+		{"active", "", "", false}, // no cgroup, for example a oneshot with RemainAfterExit=
 	} {
 		u := Confined{Unit: "alpha.service", Active: tt.active, Cgroup: tt.cgroup}
 		if got := alpha.Misplaced(u); got != tt.want || u.Outside() != tt.outside {

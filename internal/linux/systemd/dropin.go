@@ -55,7 +55,7 @@ Conflicts=shutdown.target
 Before=shutdown.target
 `
 
-// Order says which drop-ins the generator writes.
+// Order has the clients and reservations for which the generator writes drop-ins.
 type Order struct {
 	Clients      []string   // start after dcm-apply.service and are restarted with it
 	OrderedAfter []string   // start after dcm-apply.service at boot and are not restarted
@@ -64,7 +64,7 @@ type Order struct {
 	Reserved     []Reserved // units with reservations
 	Released     []string   // had a reservation; restarted with dcm-reserve.service to be unconfined
 	Observers    []string   // services that run in the slice in which all partitions open
-	Watching     []string   // all observers, including those with a Slice= of their own
+	Watching     []string   // all observers, including those with their own Slice=
 
 	Guarded      bool     // there is, or was until now, an exclusive reservation
 	HolderSlices []string // of exclusive reservations

@@ -11,11 +11,11 @@ import (
 type End struct {
 	Began   uint64 // the last start (InactiveExit)
 	Tried   uint64 // the last attempt to start (when its conditions were checked)
-	Left    uint64 // when it ceased to be active (ActiveExit)
+	Left    uint64 // when it left the state active (ActiveExit)
 	Gone    uint64 // when it became inactive (InactiveEnter)
 	Exited  uint64 // when the main process of a service exited; 0 if there was none
 	Forked  bool   // the commands of a forking service exited with success
-	Remains bool   // a service that stays active after its process (RemainAfterExit=)
+	Remains bool   // the service stays active after its process exits (RemainAfterExit=)
 	Skipped bool   // the last attempt to start failed a condition or an assertion
 
 	Needs []string // units without which it does not start (Requires=, Requisite=, BindsTo=)
@@ -54,8 +54,8 @@ func (u Units) End(ctx context.Context, name string) (End, error) {
 	return e, err
 }
 
-// ExitedOnItsOwn reports whether a unit that is down ended without a request to stop it. If the
-// main process of a service exited before the unit left "active", there was no request; if it
+// ExitedOnItsOwn reports whether an inactive or failed unit ended without a request to stop it. If
+// the main process of a service exited before the unit left "active", there was no request; if it
 // exited afterwards, it was stopped.
 func (e End) ExitedOnItsOwn(u Unit) bool {
 	never := e.Left < e.Began // the unit did not become active

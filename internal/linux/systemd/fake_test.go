@@ -24,7 +24,7 @@ import (
 type pid1 struct {
 	*testing.T
 	address string
-	script  func(name string, call int) *dbus.Error // the effect of RestartUnit
+	script  func(name string, call int) *dbus.Error // simulates the effect of RestartUnit
 	version string                                  // of systemd
 
 	mu       sync.Mutex
@@ -32,7 +32,7 @@ type pid1 struct {
 	units    map[string]*sd.UnitStatus
 	props    map[string]map[string]any   // unit → property
 	onList   func(n int, names []string) // called after the nth list of units
-	amid     func(n int)                 // called before its reply
+	amid     func(n int)                 // called before the reply with the nth list of units
 	lists    int
 	gets     int // of properties
 	hearers  int // calls of Subscribe
@@ -113,7 +113,7 @@ func (p *pid1) appear() {
 	}
 }
 
-// vanish leaves the bus without replies to pending calls.
+// vanish disconnects from the bus without replying to pending calls.
 func (p *pid1) vanish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,7 @@ func TestUnitsOf(t *testing.T) {
 		"/machine/qemu": nil,
 	} {
 		if got := UnitsOf(cgroup); !slices.Equal(got, want) {
-			t.Errorf("%s is of %s, want %s", cgroup, got, want)
+			t.Errorf("units of %s: %s, want %s", cgroup, got, want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (j Jobs) RunOnce(ctx context.Context, unit string) error {
 	return j.run(ctx, "StartUnit", unit)
 }
 
-// run queues a job by that method and waits until it is over.
+// run queues a job with the D-Bus method and waits until the job is over.
 func (j Jobs) run(ctx context.Context, method, unit string) error {
 	err := j.await(ctx, unit, func(job *dbus.ObjectPath) error {
 		return j.t.once(ctx, job, managerPath, managerInterface+"."+method, unit, "replace")

@@ -62,7 +62,7 @@ func TestOrigin(t *testing.T) {
 		}
 		if service == "" {
 			if want != nil {
-				t.Errorf("%s belongs to no service", cgroup)
+				t.Errorf("cgroup %s: found no service", cgroup)
 			}
 			continue
 		}

@@ -25,13 +25,13 @@ func (p Processes) scopeOOMPolicy(ctx context.Context) (bool, error) {
 }
 
 // Origin returns the properties of a scope for a process of this cgroup, so that the process is
-// stopped as without the scope.
+// stopped at the same times as without the scope.
 //
-// The stop of a service stops all processes of its cgroup, as does the exit of its main process.
-// So the scope is stopped with the service, after it. A restart does not stop a scope: see
-// [Processes.Leftovers]. For a process of a scope for which scopes returns true, the new scope has
-// the properties of that scope. There are none for processes of sessions, of user services, of
-// services with KillMode=process or none, and of services that are being stopped.
+// The stop of a service stops all processes of its cgroup, as does the exit of its main process. So
+// the scope is stopped with the service, after it. A restart does not stop a scope: see
+// [Processes.Leftovers]. If the process is in a scope for which scopes returns true, the new scope
+// gets the properties of that scope. Origin returns no properties for processes of sessions, of
+// user services, of services with KillMode=process or none, and of services that are being stopped.
 //
 // If the kernel kills one process of the scope for memory, the others continue.
 func (p Processes) Origin(ctx context.Context, cgroup string, scopes func(unit string) bool) ([]Property, error) {

@@ -11,14 +11,14 @@ import (
 )
 
 // ErrNoReboot says that the host does not reboot: logind refused the request, or could not be
-// called. With any other error of [Reboot] it is not known whether the host reboots.
+// called. If [Reboot] returns any other error, it is unknown whether the host reboots.
 var ErrNoReboot = errors.New("the host is not rebooted")
 
 // Reboot requests a reboot from logind, see org.freedesktop.login1(5), and returns when the
 // shutdown has begun. Inhibitor locks apply as logind applies them to root.
 func Reboot(ctx context.Context) error { return RebootAt(ctx, SystemBus) }
 
-// RebootAt is [Reboot] by another bus.
+// RebootAt is [Reboot] over the bus at the given address.
 func RebootAt(ctx context.Context, bus string) error {
 	l, err := dial(ctx, bus, newDispatcher(), dbusconn.Join)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestReboot_Errors(t *testing.T) {
 		"refused": {func(*dbus.Conn) *dbus.Error {
 			return dbus.NewError("org.freedesktop.login1.BlockedByInhibitorLock", nil)
 		}, false, true},
-		"it dies meanwhile": {func(c *dbus.Conn) *dbus.Error {
+		"logind exits during the call": {func(c *dbus.Conn) *dbus.Error {
 			c.Close()
 			return nil
 		}, false, false},
@@ -33,7 +33,7 @@ func TestReboot_Errors(t *testing.T) {
 			defer conn.Close()
 			login := map[string]any{"Reboot": func(interactive bool) *dbus.Error {
 				if interactive {
-					t.Error("asks for a password")
+					t.Error("the call permits interactive authorisation, want none")
 				}
 				return tt.answer(conn)
 			}}

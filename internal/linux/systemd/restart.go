@@ -8,7 +8,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// Why a unit cannot be restarted at all.
+// Reasons why systemd cannot restart a unit.
 var (
 	ErrNotFound = errors.New("the unit is not installed")
 	ErrMasked   = errors.New("the unit is masked")
@@ -18,7 +18,7 @@ var (
 // JobError is the error of a restart in which the unit did not run.
 type JobError struct {
 	Unit   string
-	Result string // JobRemoved's: "canceled", "timeout", "dependency", "skipped", "done"; "" where it is not known
+	Result string // JobRemoved's: "canceled", "timeout", "dependency", "skipped", "done"; "" if unknown
 }
 
 func (e *JobError) Error() string {
@@ -37,11 +37,11 @@ func (e *JobError) Error() string {
 	return fmt.Sprintf("%s did not run (job result %q)", e.Unit, e.Result)
 }
 
-// Restart restarts the unit once, waits until that run is over, and returns the unit's state
-// then. A run that failed is no error; the unit is "failed" then. It is an error if the unit
-// did not run ([ErrNotFound], [ErrMasked], [JobError]), or if ctx ended first; then the job
-// continues. With an error, the unit has no properties of a service. Of a unit that is
-// active, only Result is read.
+// Restart restarts the unit once, waits until that run is over, and returns the unit's state then.
+// A run that failed is no error; the unit is "failed" then. It is an error if the unit did not run
+// ([ErrNotFound], [ErrMasked], [JobError]), or if ctx ended first; then the job continues. If there
+// is an error, the returned unit lacks the properties of a service. If the unit is active, only
+// Result is read.
 //
 // The state of the unit decides, and the signal of the job's end is only a hint: a
 // daemon-reexec breaks the call and loses the signal, and the job continues.
@@ -107,7 +107,7 @@ func (j Jobs) awaitRun(ctx context.Context, before Unit, job dbus.ObjectPath, su
 	return now, notRun
 }
 
-// readRun reads of one unit whether it runs, and which run that is.
+// readRun reads the state and the invocation ID of one unit.
 func (j Jobs) readRun(ctx context.Context, name string) (Unit, error) {
 	units, err := Units(j).List(ctx, []string{name}, Run)
 	if len(units) == 0 {
@@ -139,7 +139,7 @@ func (j Jobs) queueRestart(ctx context.Context, before Unit) (job dbus.ObjectPat
 	return "", err
 }
 
-// runEnded reports whether the requested run is over; the error is that there was none.
+// runEnded reports whether the requested run is over. It returns an error if the unit did not run.
 func runEnded(before, now Unit, sub *subscription, job dbus.ObjectPath) (bool, error) {
 	result, certain := sub.result(job)
 	// With Restart=, systemd starts the unit again about a second after a failed start. That
@@ -153,7 +153,7 @@ func runEnded(before, now Unit, sub *subscription, job dbus.ObjectPath) (bool, e
 	case ran && (now.Active != "inactive" || result != "canceled"):
 		return true, nil
 	case result == "" && certain:
-		return false, nil // its signal is on the way
+		return false, nil // the signal of the job's end has not arrived yet
 	}
 	return true, &JobError{now.Name, result}
 }

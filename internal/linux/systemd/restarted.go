@@ -17,9 +17,10 @@ type DependentsReader interface {
 	Dependents(ctx context.Context, names []string) ([]string, error)
 }
 
-// RestartedUnits returns the units that a restart of one also restarts: those of its parts that
-// are up, and the units that depend on the parts or on it. systemd does not stop a unit that it
-// cannot start again, because its file is masked or missing. dcm's own units are not included.
+// RestartedUnits returns the units that a restart of unit also restarts: the active ones of its
+// parts (PartOf=), and the units that depend on unit or on a part. systemd does not stop a unit
+// that it cannot start again, because its file is masked or missing. dcm's own units are not
+// included.
 func RestartedUnits(ctx context.Context, units UnitLister, deps DependentsReader, restarted string, parts []Unit) ([]Unit, error) {
 	names := []string{restarted}
 	var out []Unit

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// few are units in memory, with what depends on some of them.
+// few is a [UnitLister] and [DependentsReader] with fixed units.
 type few struct {
 	units map[string]Unit
 	asked []string
@@ -51,6 +51,6 @@ func TestRestartedUnits(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"one.service", "up.service", "real.service"}, f.asked); diff != "" {
-		t.Errorf("asked for the dependents of (-want +got):\n%s", diff)
+		t.Errorf("units whose dependents were read (-want +got):\n%s", diff)
 	}
 }

@@ -21,15 +21,15 @@ type Scope struct {
 	Description string
 	Slice       string
 	PID         uint32
-	PIDFD       *os.File // of the process; without it PID 1 uses the number, which may be reused by then
+	PIDFD       *os.File // of the process; without it PID 1 uses the PID, which may be reused by then
 	Allow       []string // device nodes that it may open, in addition to null, zero, terminals and the like
 	Open        bool     // it may open every device; Allow is not used
 	Extra       []Property
 }
 
 // StartScope creates a scope and moves a process into it. It returns when the process is in the
-// scope. The scope ends with its last process, and survives a daemon-reexec. It is an error if
-// there is a unit of that name.
+// scope. The scope ends with its last process, and survives a daemon-reexec. It fails if a unit of
+// that name exists.
 func (r Transients) StartScope(ctx context.Context, s Scope) error {
 	return r.start(ctx, s.Name, func(job *dbus.ObjectPath) error {
 		if s.PIDFD != nil {
@@ -94,7 +94,7 @@ func (r Transients) PIDFDs(ctx context.Context) (bool, error) {
 	return version >= scopePIDFDs, err
 }
 
-// version returns the major version of PID 1, whose text is as "257.13-1~deb13u1" or "v257".
+// version returns the major version of PID 1. Its text has the form "257.13-1~deb13u1" or "v257".
 func (r Transients) version(ctx context.Context) (int, error) {
 	var text string
 	if err := r.t.managerProperty(ctx, "Version", &text); err != nil {
@@ -115,7 +115,7 @@ func parseVersion(text string) (int, error) {
 	return n, nil
 }
 
-// Term is the time that a scope may run.
+// Term has the start and the time limit of a scope.
 type Term struct {
 	Began time.Time
 	Limit time.Duration // 0 for no limit

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A signal during a call may be newer than the reply.
+// A signal that arrives during a call may be newer than the state in the reply.
 func TestStartDone_EndsDuringRead(t *testing.T) {
 	p := startPID1(t)
 	p.set("a.scope", "inactive/dead*", "")
@@ -42,7 +42,7 @@ func TestStartDone_ProcessExited(t *testing.T) {
 	e := c.transport.signals.add()
 	e.results["/job/1"] = "done"
 	if err := e.awaitJob(ctx, "/job/1", c.Transients.startDone(ctx, "a.scope")); err == nil || !errors.Is(err, ErrNoProcess) {
-		t.Errorf("the end is %v", err)
+		t.Errorf("startDone after the exit of the process: %v", err)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestStartDone_NoCallBeforeSignal(t *testing.T) {
 		select {
 		case e.wake <- struct{}{}:
 		case err := <-up:
-			t.Fatalf("before the end of the start it returns %v", err)
+			t.Fatalf("StartScope returned %v before the start was over", err)
 		}
 	}
 	p.set("a.scope", "active/running", "")
@@ -78,8 +78,8 @@ func TestStartDone_NoCallBeforeSignal(t *testing.T) {
 	}
 }
 
-// A container engine creates the device nodes again in the container (mknod), in leases and in
-// services with a reservation.
+// A container engine that runs in a lease or in a service with a reservation creates the device
+// nodes in the container (mknod), so the permission m is needed.
 func TestScope_DevicePermissions(t *testing.T) {
 	for _, p := range (Scope{Name: "a.scope", Allow: []string{"/dev/kfd", "/dev/dri/renderD129"}}).properties() {
 		if p.Name != "DeviceAllow" {

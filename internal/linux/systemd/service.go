@@ -55,17 +55,17 @@ type Job struct {
 	Description string
 	Directory   string
 	Command     []string // absolute path and arguments
-	// Then is executed after the command, whatever its result, also if the caller has exited
+	// Then is executed after Command, even if Command fails or the caller has exited
 	// (ExecStopPost=).
 	Then []string
-	File string // gets the output of both
+	File string // receives the output of Command and Then
 }
 
-// ErrThere says that a unit of that name exists.
+// ErrThere means that a unit of that name exists.
 var ErrThere = errors.New("it is there already")
 
-// StartJob starts the service and returns when the command runs. It resets an earlier service
-// of that name that failed.
+// StartJob starts the service and returns when the command runs. If an earlier service of that name
+// has failed, StartJob resets it.
 func (r Transients) StartJob(ctx context.Context, j Job) error {
 	if err := Jobs(r).ResetFailed(ctx, j.Name); err != nil {
 		return fmt.Errorf("cannot start %s: %w", j.Name, err)

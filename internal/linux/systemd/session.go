@@ -90,7 +90,7 @@ func (s *session) match(ctx context.Context, rules []rule) error {
 	return err
 }
 
-// owned reports whether PID 1 is at the other end.
+// owned reports whether PID 1 is connected to the bus, or to the other end of a private socket.
 func (s *session) owned(ctx context.Context) (owned bool) {
 	if s.private {
 		return true

@@ -14,13 +14,13 @@ type subscription struct {
 	mu      sync.Mutex
 	units   map[dbus.ObjectPath]bool   // whose signals are delivered; nil: all
 	settled bool                       // signals of a unit that has not settled are dropped
-	results map[dbus.ObjectPath]string // by job, of these units
+	results map[dbus.ObjectPath]string // of the ended jobs of these units, by job
 	gap     bool                       // signals may have been lost
 }
 
-// await calls done until it returns true or an error, or until ctx ends: first immediately,
-// then after each signal of the subscription. A signal is only ever a reason to read the
-// state again.
+// await calls done until it returns true or an error, or until ctx ends: first immediately, then
+// after each signal of the subscription. A signal itself carries no state: it only causes done to
+// read the state again.
 func (s *subscription) await(ctx context.Context, done func() (bool, error)) error {
 	for {
 		if over, err := done(); over || err != nil {
@@ -34,15 +34,15 @@ func (s *subscription) await(ctx context.Context, done func() (bool, error)) err
 	}
 }
 
-// awaitJob calls done until it returns true or an error, with the result of the job, "" if it
-// is not known, and whether the signal of it is certain to come.
+// awaitJob calls done until it returns true or an error. It passes the result of the job ("" if
+// unknown), and whether the signal of the job's end cannot have been lost.
 func (s *subscription) awaitJob(ctx context.Context, job dbus.ObjectPath, done func(result string, certain bool) (bool, error)) error {
 	return s.await(ctx, func() (bool, error) {
 		// The result is taken before the state is read: a state that is older than the end
 		// of the job does not show its effect.
 		result, certain := s.result(job)
 		if result == "" && certain {
-			return false, nil // PID 1 is not called while it works on the job
+			return false, nil // do not call PID 1 while it executes the job
 		}
 		return done(result, certain)
 	})
@@ -162,8 +162,7 @@ func (s *subscription) follows(unit dbus.ObjectPath) bool {
 	return s.units == nil || s.units[unit]
 }
 
-// result returns how a job ended, "" if that is not known. certain is false if the signal may
-// have been lost.
+// result returns how a job ended, "" if unknown. certain is false if the signal may have been lost.
 func (s *subscription) result(job dbus.ObjectPath) (result string, certain bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

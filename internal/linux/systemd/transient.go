@@ -32,7 +32,7 @@ func variants(list []Property) []property {
 	return out
 }
 
-// auxiliary are the further units that StartTransientUnit can create.
+// auxiliary is the list of additional units that StartTransientUnit can create.
 type auxiliary []struct {
 	Name       string
 	Properties []property
@@ -43,8 +43,8 @@ func (r Transients) queue(ctx context.Context, job *dbus.ObjectPath, name string
 	return r.t.once(ctx, job, managerPath, managerInterface+".StartTransientUnit", name, "fail", properties, auxiliary{})
 }
 
-// ErrNoProcess says that PID 1 has started a scope without the process: the process has exited,
-// or PID 1 has lost its number in a daemon-reexec.
+// ErrNoProcess means that PID 1 started a scope without the process: the process has exited, or PID
+// 1 has lost its number in a daemon-reexec.
 var ErrNoProcess = errors.New("systemd has moved no process into it")
 
 // start creates and starts a unit by queue, and waits until it is active.
@@ -55,7 +55,8 @@ func (r Transients) start(ctx context.Context, name string, queue func(job *dbus
 	return nil
 }
 
-// startDone reports whether the start of a transient unit is over; the error is that it failed.
+// startDone reports whether the start of a transient unit is over. It returns an error if the start
+// failed.
 func (r Transients) startDone(ctx context.Context, name string) func(result string, certain bool) (bool, error) {
 	return func(result string, certain bool) (bool, error) {
 		list, err := r.t.list(ctx, []string{name})

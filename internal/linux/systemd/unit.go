@@ -11,11 +11,11 @@ type Unit struct {
 	Sub        string  // "running", "exited", "dead", "auto-restart", …
 	Result     string  // of a service's last run: "success", "exit-code", "signal", "timeout", …
 	Invocation string  // of the present or the last run, in hexadecimal; "" if it never ran
-	Restarts   uint32  // number of restarts by Restart=
+	Restarts   uint32  // number of automatic restarts (Restart=)
 	MainPID    uint32  // of a service; 0 if it does not run
 	Job        bool    // a job is queued or running
 	Oneshot    bool    // Type=oneshot without RemainAfterExit=; read only if not active
-	Failed     Command // the command for which a service failed; zero if not known
+	Failed     Command // the command whose failure made a service fail; zero if unknown
 }
 
 // Settled reports whether the unit has no job and is in no transitional state. A service that
@@ -38,7 +38,7 @@ func (u Unit) Up() bool {
 
 func (u Unit) down() bool { return u.Active == "inactive" || u.Active == "failed" }
 
-// Fields says what to read of units. More fields cost PID 1 more calls.
+// Fields selects which fields of units are read. More fields need more calls of PID 1.
 type Fields int
 
 const (

@@ -102,7 +102,7 @@ func TestList_NumberOfCalls(t *testing.T) {
 	}
 }
 
-// called sets the ID of units to their name, unless they have one.
+// called sets the ID of units to their name, unless they have an ID.
 func called(units []Unit) []Unit {
 	for i, u := range units {
 		if u.ID == "" {
@@ -191,7 +191,7 @@ func TestSettle(t *testing.T) {
 	p.afterList(func(n int, asked []string) {
 		switch {
 		case n == 1:
-			p.signal("b.service", "deactivating/stop*", "") // which had settled
+			p.signal("b.service", "deactivating/stop*", "") // after it had settled
 			close(begun)
 		case last.Load() && slices.Contains(asked, "b.service"):
 			p.signal("b.service", "active/running", "")
@@ -208,7 +208,7 @@ func TestSettle(t *testing.T) {
 	} {
 		select {
 		case got := <-done:
-			t.Fatalf("settled before %s was %s: %v", step.unit, step.state, got)
+			t.Fatalf("Settle returned before %s was %s: %v", step.unit, step.state, got)
 		default:
 		}
 		p.signal(step.unit, step.state, "")
@@ -308,10 +308,10 @@ func TestResetFailedAndReload(t *testing.T) {
 		t.Error(err)
 	}
 	if units, err := c.Units.List(ctx, []string{"a.service"}, All); err != nil || units[0].Active != "inactive" {
-		t.Errorf("after the reset: %v, %v", units, err)
+		t.Errorf("units after ResetFailed: %v, %v", units, err)
 	}
 	if err := c.Jobs.ResetFailed(ctx, "none.service"); err != nil {
-		t.Errorf("a unit that is not loaded: %v", err)
+		t.Errorf("ResetFailed of a unit that is not loaded: %v", err)
 	}
 	if err := c.Manager.Reload(ctx); err != nil {
 		t.Error(err)
@@ -355,7 +355,7 @@ func TestChanged(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Units.Changed(ctx, had); err != nil { // it has changed before
+	if err := c.Units.Changed(ctx, had); err != nil { // the state differed from the start
 		t.Fatal(err)
 	}
 	stopped, stop := context.WithCancel(ctx)
