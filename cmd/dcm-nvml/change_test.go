@@ -10,7 +10,8 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// TestChange_EachDriver changes MIG with each driver generation, whatever it reports with MIG off.
+// TestChange_EachDriver changes MIG with each driver generation. They differ in the profiles that
+// they report with MIG off.
 func TestChange_EachDriver(t *testing.T) {
 	m := node(t, "A30")
 	for _, c := range []struct {
@@ -36,7 +37,8 @@ func TestChange_EachDriver(t *testing.T) {
 	}
 }
 
-// Every board takes every profile in every place, alone, and as many as it says.
+// Each board accepts each profile at each of its placements, and as many instances of it as the
+// board reports.
 func TestChange_EachProfileOfEachBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
@@ -64,7 +66,7 @@ func TestChange_EachProfileOfEachBoard(t *testing.T) {
 					t.Fatalf("%s: %+v", packed, reply.Error)
 				}
 				if now, whole := reply.GPUs[0].Geometry(); !whole || !now.Same(packed) {
-					t.Errorf("%s was made, there is %s", packed, now)
+					t.Errorf("created %s, read back %s", packed, now)
 				}
 				if devices := len(reply.GPUs[0].Devices); devices != p.InstanceCount {
 					t.Errorf("%s: %d MIG devices", packed, devices)
@@ -93,7 +95,8 @@ func TestChange_VerifiesGeometry(t *testing.T) {
 	}
 }
 
-// A change makes calls for its own GPU only, and takes things away from the inside out.
+// A change calls the library for its own GPU only. It destroys compute instances before their GPU
+// instance.
 func TestChange_OneGPUOnly(t *testing.T) {
 	m := node(t, "A100-80GB")
 	m.mode(true)
@@ -102,7 +105,7 @@ func TestChange_OneGPUOnly(t *testing.T) {
 	m.turn("log " + log)
 	m.want(m.mode(false), "off")
 	if calls := m.calls(log, second); calls != nil {
-		t.Errorf("the other GPU: %q", calls)
+		t.Errorf("calls for the other GPU: %q, want none", calls)
 	}
 	var order []string
 	for _, c := range m.calls(log, first) {
@@ -111,7 +114,7 @@ func TestChange_OneGPUOnly(t *testing.T) {
 		}
 	}
 	if !slices.Equal(order, []string{"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy", "nvmlDeviceSetMigMode"}) {
-		t.Errorf("in the order %q", order)
+		t.Errorf("destroyed in the order %q", order)
 	}
 }
 
@@ -142,7 +145,7 @@ func TestClear_Listed(t *testing.T) {
 	m.wantError(m.mode(false), nvml.InUse, "")
 }
 
-func TestWhatAModeMeets(t *testing.T) {
+func TestMode_Conditions(t *testing.T) {
 	on, off := true, false
 	for _, c := range []struct {
 		name, board string
@@ -158,7 +161,7 @@ func TestWhatAModeMeets(t *testing.T) {
 		{"success, and a reset", "H100-80GB", nil, "mode-activation 16 " + string(first), &on, nvml.ResetRequired, "reset first (16)", "off", true},
 		{"a reset immediately", "A30", nil, "fail nvmlDeviceSetMigMode 16", &on, nvml.ResetRequired, "nvmlDeviceSetMigMode", "off", false},
 		{"no permission", "A30", nil, "fail nvmlDeviceSetMigMode 4", &on, nvml.NoPermission, "no permission", "off", false},
-		{"nothing happens", "A30", nil, "mode-nothing", &on, nvml.Mismatch, "is not read back", "off", false},
+		{"success without effect", "A30", nil, "mode-nothing", &on, nvml.Mismatch, "is not read back", "off", false},
 		{"it waits for a reset", "A30", nil, "mode-late", &on, nvml.ResetRequired, "was set and needs a reset", "off", true},
 		{"a vGPU", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 2 }, "", &on, nvml.NotSupported, "only the host", "off", false},
 		{"passed through with reset", "A100-40GB", func(g *standin.GPU) { g.Virtualization = 1 }, "", &on, nvml.ResetRequired, "set the mode on the host", "off", false},
@@ -172,7 +175,7 @@ func TestWhatAModeMeets(t *testing.T) {
 			g.Current, g.Pending = true, true
 			g.Instances = []standin.Instance{{ID: 1, Profile: "3g.40gb", Compute: []standin.Compute{{Slices: 3}}}}
 		}, "fail nvmlGpuInstanceDestroy 19", &off, nvml.InUse, "instance 1 (3g.40gb at slot 0) of 0000:41:00.0", "on 3g.40gb@0=", true},
-		{"lost on the way", "H100-80GB", nil, "fail nvmlDeviceSetMigMode 15", &on, nvml.Lost, "lost", "off", false},
+		{"the GPU is lost during the change", "H100-80GB", nil, "fail nvmlDeviceSetMigMode 15", &on, nvml.Lost, "lost", "off", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := node(t, c.board)
@@ -187,13 +190,13 @@ func TestWhatAModeMeets(t *testing.T) {
 			reply := m.ask(nvml.Request{Do: nvml.Mode, GPU: first, On: c.to})
 			m.wantError(reply, c.kind, c.text)
 			if now := there(reply); now != c.now || reply.GPUs[0].MIG.Pending != c.pending {
-				t.Errorf("there is %q, pending %+v; want %q, %t", now, reply.GPUs[0].MIG, c.now, c.pending)
+				t.Errorf("geometry %q, pending %+v; want %q, %t", now, reply.GPUs[0].MIG, c.now, c.pending)
 			}
 		})
 	}
 }
 
-// A mode that was asked for and did not come about can be taken back.
+// A requested mode that is still pending can be undone.
 func TestMode_UndoesPendingMode(t *testing.T) {
 	m := node(t, "A100-40GB")
 	m.update(func(s *standin.State) { s.GPUs[0].Busy = 1 })
@@ -202,7 +205,7 @@ func TestMode_UndoesPendingMode(t *testing.T) {
 	reply := m.mode(false)
 	m.want(reply, "off")
 	if reply.GPUs[0].MIG.Pending {
-		t.Error("MIG comes on with the next reset")
+		t.Error("MIG is still pending after the undo")
 	}
 }
 
@@ -237,13 +240,14 @@ func TestFill_Errors(t *testing.T) {
 			reply := m.fill(c.fill...)
 			m.wantError(reply, c.kind, c.text)
 			if now := there(reply); now != c.now && now != c.now+" " {
-				t.Errorf("there is %q, want %q", now, c.now)
+				t.Errorf("geometry %q, want %q", now, c.now)
 			}
 		})
 	}
 }
 
-// The counts of an A30 are wrong: what is there is read whatever they say.
+// The driver reports wrong instance counts for an A30. The existing instances are read despite
+// that.
 func TestRead_WrongCounts(t *testing.T) {
 	m := node(t, "A30")
 	m.turn("wrong-counts -1")
@@ -251,7 +255,7 @@ func TestRead_WrongCounts(t *testing.T) {
 	m.want(m.fill("1g.6gb@0", "1g.6gb@1", "1g.6gb@2", "1g.6gb@3"), "on 1g.6gb@0 1g.6gb@1 1g.6gb@2 1g.6gb@3")
 }
 
-// What a restart leaves: nothing of a Hopper, the mode of an Ampere.
+// After a reboot a Hopper GPU has MIG off; an Ampere GPU keeps its MIG mode, without instances.
 func TestChange_AfterRestart(t *testing.T) {
 	for board, now := range map[string]string{"A100-40GB": "on", "H100-80GB": "off", "B200-180GB": "off", "A30": "on"} {
 		m := node(t, board)

@@ -14,7 +14,7 @@ import (
 	"dcm/internal/worker/call"
 )
 
-// fails runs a request that has no answer, and returns why.
+// fails runs a request that gets no reply, and returns the error.
 func (m machine) fails(ctx context.Context, r nvml.Request) *call.Error {
 	m.t.Helper()
 	_, err := m.within(ctx, r)
@@ -50,7 +50,7 @@ func TestLibrary_HangsOrAborts(t *testing.T) {
 			if failed := m.fails(ctx, c.request); failed.Kind != c.kind || !strings.Contains(failed.Error(), c.text) {
 				t.Errorf("%s: %v", failed.Kind, failed)
 			}
-			// It holds nothing that the next one waits for.
+			// The killed dcm-nvml holds no lock, so the next request succeeds.
 			m.update(func(s *standin.State) { s.Knobs = nil })
 			m.want(m.look(first), "off")
 		})
@@ -65,10 +65,10 @@ func TestLibrary_MissingFunctions(t *testing.T) {
 		kind   nvml.Kind // "": it works, with a note
 		text   string
 	}{
-		{"what everything needs", []string{"nvmlInit_v2", "nvmlDeviceGetMigMode"}, func(m machine) nvml.Reply { return m.look(first) }, nvml.Unusable, "lacks nvmlInit_v2, nvmlDeviceGetMigMode"},
-		{"what a mode needs", []string{"nvmlDeviceSetMigMode"}, func(m machine) nvml.Reply { return m.mode(true) }, nvml.Unusable, "lacks nvmlDeviceSetMigMode"},
-		{"what a fill needs", []string{"nvmlDeviceCreateGpuInstanceWithPlacement"}, func(m machine) nvml.Reply { m.mode(true); return m.fill("1g.6gb@0") }, nvml.Unusable, "lacks nvmlDeviceCreateGpuInstanceWithPlacement"},
-		{"what a clear needs", []string{"nvmlComputeInstanceDestroy"}, func(m machine) nvml.Reply { return m.clear() }, nvml.Unusable, "lacks nvmlComputeInstanceDestroy"},
+		{"functions that each request needs", []string{"nvmlInit_v2", "nvmlDeviceGetMigMode"}, func(m machine) nvml.Reply { return m.look(first) }, nvml.Unusable, "lacks nvmlInit_v2, nvmlDeviceGetMigMode"},
+		{"a function that Mode needs", []string{"nvmlDeviceSetMigMode"}, func(m machine) nvml.Reply { return m.mode(true) }, nvml.Unusable, "lacks nvmlDeviceSetMigMode"},
+		{"a function that Fill needs", []string{"nvmlDeviceCreateGpuInstanceWithPlacement"}, func(m machine) nvml.Reply { m.mode(true); return m.fill("1g.6gb@0") }, nvml.Unusable, "lacks nvmlDeviceCreateGpuInstanceWithPlacement"},
+		{"a function that Clear needs", []string{"nvmlComputeInstanceDestroy"}, func(m machine) nvml.Reply { return m.clear() }, nvml.Unusable, "lacks nvmlComputeInstanceDestroy"},
 		{"a read", []string{"nvmlDeviceGetFieldValues", "nvmlDeviceGetGraphicsRunningProcesses_v3"}, func(m machine) nvml.Reply { return m.look(first) }, "", "lacks nvmlDeviceGetFieldValues"},
 		{"names of profiles", []string{"nvmlDeviceGetGpuInstanceProfileInfoV"}, func(m machine) nvml.Reply { return m.look(first) }, "", ""},
 	} {
@@ -133,7 +133,8 @@ func TestLibrary_UntrustedOwner(t *testing.T) {
 	m.wantError(m.ask(nvml.Request{Do: nvml.Look, Library: copied}), nvml.Untrusted, "mode 0777")
 }
 
-// What the library's code can do is what its process may: the stand-in tries.
+// The sandbox limits what code of the library can do. The stand-in tries forbidden operations and
+// reports the results.
 func TestLibrary_Sandbox(t *testing.T) {
 	needsRoot(t)
 	const none, makes, admin = "0000000000000000", "0000000008000001", "0000000008200001" // CAP_CHOWN is 0, CAP_SYS_ADMIN 21, CAP_MKNOD 27
@@ -187,7 +188,7 @@ func TestLibrary_Sandbox(t *testing.T) {
 	}
 }
 
-// The driver requires CAP_SYS_ADMIN.
+// A change without CAP_SYS_ADMIN, which the driver requires, fails.
 func TestChange_NoPermission(t *testing.T) {
 	m := node(t, "A30")
 	m.update(func(s *standin.State) { s.Privileged = true })
@@ -205,14 +206,14 @@ func TestChange_NoPermission(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getuid() == 0 { // called by hand, with all its rights
+	if os.Getuid() == 0 { // as root without the sandbox, the change would succeed
 		m.wantError(reply, nvml.Unconfined, "capabilities")
 		return
 	}
 	m.wantError(reply, nvml.NoPermission, "nvmlDeviceSetMigMode: no permission")
 }
 
-// A GPU whose node another has open is in use.
+// A GPU is in use if another process has its device node open.
 func TestChange_OpenNodeIsInUse(t *testing.T) {
 	m := node(t, "H100-80GB")
 	dev := filepath.Join(t.TempDir(), "nvidia0")

@@ -18,7 +18,7 @@ func (m machine) look(gpus ...partition.Address) nvml.Reply {
 	return m.ask(nvml.Request{Do: nvml.Look, GPUs: gpus})
 }
 
-// The library and the planner agree about every board.
+// The library reports the same profiles as the planner's table, for each board.
 func TestRead_KnownProfilesOfEachBoard(t *testing.T) {
 	m := node(t, "A30")
 	for _, b := range partition.Boards() {
@@ -65,7 +65,7 @@ func TestRead_AllFields(t *testing.T) {
 		t.Fatalf("%+v", reply)
 	}
 	if g := reply.GPUs[0]; g.Address != second || g.MIG == nil || g.MIG.Current || len(g.Instances) > 0 || g.Usage == nil {
-		t.Errorf("the other GPU: %+v", g)
+		t.Errorf("reply for the other GPU: %+v", g)
 	}
 	g := reply.GPUs[1]
 	minor, percent, yes := 0, 97, true
@@ -112,7 +112,7 @@ func TestRead_NoDriverNoCalls(t *testing.T) {
 	m.wantError(m.look(first), nvml.NoDriver, "the nvidia driver is not loaded")
 	m.wantError(m.mode(true), nvml.NoDriver, "not loaded")
 	if text, err := os.ReadFile(log); err == nil {
-		t.Errorf("it was called:\n%s", text)
+		t.Errorf("calls of the library without a driver: want none, got\n%s", text)
 	}
 	if err := os.MkdirAll(filepath.Join(m.sys, "module/nvidia"), 0o755); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestRead_UnreadableGPU(t *testing.T) {
 		{"lost", func(s *standin.State) { s.GPUs[0].Lost = true }, first, nvml.Lost, "does not respond on the bus"},
 		{"not there", func(*standin.State) {}, "0000:99:00.0", nvml.NoSuchGPU, "knows no GPU at 0000:99:00.0"},
 		{"no permission", func(s *standin.State) { s.Knobs = []string{"fail nvmlDeviceGetMigMode 4 0 0 " + string(first)} }, first, nvml.NoPermission, "nvmlDeviceGetMigMode"},
-		{"a mode that is none", func(s *standin.State) { s.Knobs = []string{"garbage-mode"} }, first, nvml.Garbage, "modes 5 and 0"},
+		{"an invalid MIG mode", func(s *standin.State) { s.Knobs = []string{"garbage-mode"} }, first, nvml.Garbage, "modes 5 and 0"},
 		{"another GPU", func(s *standin.State) { s.Knobs = []string{"other-gpu"} }, first, nvml.Garbage, "found 0000:42:00.0, want 0000:41:00.0"},
 		{"no handle", func(s *standin.State) { s.Knobs = []string{"null-handles"} }, first, nvml.Garbage, "returned no handle"},
 	} {
@@ -167,7 +167,7 @@ func TestRead_UnreadableGPU(t *testing.T) {
 				t.Errorf("%+v, %+v", reply.Error, g.Error)
 			}
 			if everywhere := strings.HasPrefix(c.name, "a") || c.name == "no handle"; (reply.GPUs[0].Error != nil) != everywhere {
-				t.Errorf("the other: %+v", reply.GPUs[0].Error)
+				t.Errorf("error of the other GPU: %+v", reply.GPUs[0].Error)
 			}
 		})
 	}
@@ -200,7 +200,8 @@ func TestRead_InvalidValues(t *testing.T) {
 	}
 }
 
-// With MIG on an instance that could not be read would be taken for free slots.
+// If an instance cannot be read, the GPU is an error: the planner would otherwise treat the
+// instance's slots as free.
 func TestRead_IncompleteInstances(t *testing.T) {
 	m := node(t, "A100-40GB")
 	m.mode(true)
@@ -238,7 +239,7 @@ func TestLibrary_OutputIsNoReply(t *testing.T) {
 	}
 }
 
-// A call of the library is one of the driver, which may take its time.
+// Each call of the library calls the driver, which may be slow. So the number of calls is limited.
 func TestRead_NumberOfCalls(t *testing.T) {
 	m := node(t, "H100-80GB")
 	most := func(what string, reply nvml.Reply, calls int) {

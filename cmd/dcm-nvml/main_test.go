@@ -20,8 +20,8 @@ import (
 
 const first, second partition.Address = "0000:41:00.0", "0000:42:00.0"
 
-// TestMain lets the test binary be dcm-nvml: what a library does to its process must not
-// happen to the tests.
+// TestMain lets the test binary run as dcm-nvml, so that a crash or hang of the library does not
+// affect the tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == staged {
 		fmt.Fprintln(os.Stderr, stage(os.Args[2], os.Args[3], os.Args[4]))
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(tests(m))
 }
 
-// built is the variable that has the library without anything hidden, which is built once.
+// built is the environment variable with the path of the complete library, which is built once.
 const built = "DCM_NVML_TEST_LIBRARY"
 
 func tests(m *testing.M) int {
@@ -49,7 +49,7 @@ func tests(m *testing.M) int {
 	return m.Run()
 }
 
-// library puts the stand-in into dir.
+// library builds the stand-in in dir, without the hidden functions.
 func library(t *testing.T, dir string, hidden []string) (string, error) {
 	lib := filepath.Join(dir, standin.Name)
 	if from := os.Getenv(built); from != "" && hidden == nil {
@@ -58,7 +58,7 @@ func library(t *testing.T, dir string, hidden []string) (string, error) {
 	return standin.Build(t.Context(), dir, hidden...)
 }
 
-// machine is a stand-in with two GPUs.
+// machine is a simulated host with the library's stand-in and two GPUs.
 type machine struct {
 	t          *testing.T
 	lib, state string
@@ -97,7 +97,7 @@ func node(t *testing.T, board string, hidden ...string) machine {
 	return m
 }
 
-// with is the machine in a subtest.
+// with returns the machine for use in a subtest.
 func (m machine) with(t *testing.T) machine {
 	m.t = t
 	return m
@@ -143,7 +143,7 @@ func (m machine) within(ctx context.Context, r nvml.Request) (nvml.Reply, error)
 		m.t.Fatalf("%s: %v", out, bad)
 	}
 	if (err == nil) != (reply.Error == nil) {
-		m.t.Errorf("ended with %v and the answer's error %+v", err, reply.Error)
+		m.t.Errorf("dcm-nvml ended with %v, but its reply has the error %+v", err, reply.Error)
 	}
 	return reply, err
 }
@@ -214,21 +214,21 @@ func (m machine) want(reply nvml.Reply, now string) {
 		m.t.Fatalf("%s: %s", reply.Error.Kind, reply.Error.Text)
 	}
 	if got := strings.TrimSpace(there(reply)); got != now {
-		m.t.Errorf("there is %q, want %q", got, now)
+		m.t.Errorf("geometry %q, want %q", got, now)
 	}
 }
 
 func (m machine) wantError(reply nvml.Reply, kind nvml.Kind, text string) {
 	m.t.Helper()
 	if reply.Error == nil {
-		m.t.Fatalf("no error, want %s with %q; there is %s", kind, text, there(reply))
+		m.t.Fatalf("no error, want %s with %q; the geometry is %s", kind, text, there(reply))
 	}
 	if reply.Error.Kind != kind || !strings.Contains(reply.Error.Text, text) {
 		m.t.Errorf("error %s %q, want %s with %q", reply.Error.Kind, reply.Error.Text, kind, text)
 	}
 }
 
-// needsRoot is for what takes capabilities to lose.
+// needsRoot skips a test that must drop capabilities if it does not run as root.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -236,14 +236,14 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// soon ends what hangs.
+// soon returns a context with a short timeout, for requests that hang.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// calls are the functions that the library was asked for a GPU.
+// calls returns the names of the library functions that were called for a GPU.
 func (m machine) calls(file string, gpu partition.Address) (out []string) {
 	m.t.Helper()
 	text, err := os.ReadFile(file)

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// The major numbers that the tests' driver has.
+// The device major numbers of the simulated driver.
 const (
 	gpuMajor        = 195
 	capsMajor       = 509
@@ -80,15 +80,14 @@ func nodes(t *testing.T, dev string) map[string]string {
 	return out
 }
 
-// situation is what is below /dev before a request.
+// situation is a set of nodes below /dev before a request.
 type situation struct {
 	name string
 	make func(dev string) error
 }
 
-// situations are those in which a host can be. The last two are those of a driver that
-// was loaded again, with another number for the capabilities, and of one in whose nodes
-// nothing is missing.
+// situations returns the possible sets of nodes. The last two are stale capability nodes, after the
+// driver was loaded again with another major number, and a complete set.
 func situations() []situation {
 	gpus := func(dev string, mode uint32) error {
 		return errors.Join(makeNode(dev, "nvidiactl", mode, gpuMajor, 255), makeNode(dev, "nvidia0", mode, gpuMajor, 0), makeNode(dev, "nvidia1", mode, gpuMajor, 1))
@@ -105,7 +104,7 @@ func situations() []situation {
 	}
 }
 
-// Inspecting a GPU makes, changes and removes no node, although the library tries.
+// Reading a GPU creates, changes and removes no node, although the library tries to.
 func TestRead_ChangesNoNode(t *testing.T) {
 	for _, s := range situations() {
 		t.Run(s.name, func(t *testing.T) {
@@ -128,8 +127,8 @@ func TestRead_ChangesNoNode(t *testing.T) {
 	}
 }
 
-// A change leaves the nodes as the driver's parameters demand, and so does a run's look
-// where one is missing.
+// After a change, the nodes have the modes and owners that the driver's parameters require. The
+// same holds after a run's read if a node was missing.
 func TestChange_NodesAsRequired(t *testing.T) {
 	want := map[string]string{
 		"nvidiactl": "660 0:44 195:255", "nvidia0": "660 0:44 195:0",
@@ -158,7 +157,7 @@ func TestChange_NodesAsRequired(t *testing.T) {
 					t.Errorf("%s: %s", reply.Error.Kind, reply.Error.Text)
 				}
 				got := nodes(t, m.dev)
-				delete(got, "nvidia1") // of a GPU that the request is not about
+				delete(got, "nvidia1") // belongs to a GPU that is not in the request
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("nodes (-want +got):\n%s", diff)
 				}
@@ -167,7 +166,8 @@ func TestChange_NodesAsRequired(t *testing.T) {
 	}
 }
 
-// With ModifyDeviceFiles = 0 the library leaves the nodes of the GPUs to the administrator.
+// With ModifyDeviceFiles = 0 the library does not change the modes and owners of existing nodes:
+// the administrator sets them.
 func TestUnmodifiedNodesStay(t *testing.T) {
 	m := prepared(t)
 	m.turn("params 0 44 0660 0")
