@@ -1,6 +1,6 @@
-// Package bridge connects a node's object in the cluster with the dcm of its host. In a loop
-// it reads the state, has package sequence decide, and executes one act. All its own state
-// can be lost.
+// Package bridge connects a node's object in the cluster with the dcm of its host. In a loop it
+// reads the state, has package sequence decide, and executes one act. It keeps no state that must
+// survive a restart.
 package bridge
 
 import (
@@ -47,7 +47,7 @@ type Bridge struct {
 	Times    sequence.Times
 	Log      *slog.Logger
 
-	// Except host, only one goroutine uses the following.
+	// Only one goroutine uses the following fields, except host.
 	host     hostState
 	wake     chan struct{}
 	latest   func() *core.Node
@@ -62,8 +62,8 @@ type Bridge struct {
 	work     sync.WaitGroup
 }
 
-// lasting is the time since which an object has a version. The agent's own clock decides
-// whether a lease has expired, since that of the holder may differ.
+// lasting has an object's version and the time since which the object has it. The agent uses its
+// own clock to decide whether a lease has expired, since the clock of the holder may differ.
 type lasting struct {
 	version string
 	since   time.Time
@@ -141,7 +141,7 @@ func (b *Bridge) nudge() {
 	}
 }
 
-// rest is a pause that only a change ends.
+// rest is a pause without a time limit: only a change of the input ends it.
 const rest = -1
 
 // step reads, decides and acts. It returns how long to pause; 0 means not at all.

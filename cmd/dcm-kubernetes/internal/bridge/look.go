@@ -15,8 +15,9 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
-// look collects the input of the decision. If the watch's copy shows that nothing has to be
-// done, it calls no server. The node is nil while it is unknown.
+// look collects the input of the decision. If the copy of the node that the watch keeps shows that
+// nothing has to be done, look makes no request to the API server. The node is nil while it is
+// unknown.
 func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
 	seen := sequence.Input{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
 	seen.Times.Budget = jitter(seen.Times.Budget)
@@ -33,7 +34,7 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
 	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
 		return node, seen, nil
 	case op != nil && op.Phase == sequence.Waiting:
-		// The copy suffices: if it is outdated, the server rejects the act.
+		// The watch's copy of the node suffices: if it is outdated, the server rejects the change.
 		return node, seen, b.gather(ctx, &seen)
 	}
 	if node, err = b.Cluster.Node(ctx, b.Node); err != nil {

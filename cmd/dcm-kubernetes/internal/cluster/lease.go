@@ -43,8 +43,8 @@ func holder(l coordination.Lease) string {
 	return *l.Spec.HolderIdentity
 }
 
-// Hold gives a lease to a holder for a time, or to no holder, if it is unchanged since it
-// was read.
+// Hold sets the holder of a lease for a duration, or removes it. It fails if the lease has changed
+// since it was read.
 func (c *Client) Hold(ctx context.Context, seen coordination.Lease, who string, now time.Time, lasts time.Duration) error {
 	l := seen.DeepCopy()
 	l.Spec.HolderIdentity, l.Spec.AcquireTime = nil, nil
@@ -111,8 +111,8 @@ func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
 	return over(node, id), nil
 }
 
-// over reports whether the node has another operation or none. It is false for an unreadable
-// one.
+// over reports whether the operation id has ended: the node has another operation or none. It is
+// false if the node's annotation is unreadable.
 func over(node *core.Node, id string) bool {
 	v, err := View(node)
 	return err == nil && (v.Op == nil || v.Op.ID != id)

@@ -145,15 +145,15 @@ func claimsOf(pod core.Pod) []string {
 	return names
 }
 
-// gpus reports whether a resource is AMD GPUs, as in amd.com/gpu or amd.com/cpx_nps4, and
-// not network cards.
+// gpus reports whether a resource name means AMD GPUs, such as amd.com/gpu or amd.com/cpx_nps4.
+// Network cards have other names of amd.com.
 func gpus(name core.ResourceName) bool {
 	kind, ok := strings.CutPrefix(string(name), "amd.com/")
 	return ok && !strings.Contains(kind, "nic")
 }
 
-// counts reports whether a pod is the device plugin. The labeller has the same image and
-// does not register with the kubelet.
+// counts reports whether a pod is the device plugin, which counts the partitions when it starts.
+// The labeller has the same image and does not register with the kubelet.
 func counts(pod core.Pod) bool {
 	return runs(pod, plugin) && slices.ContainsFunc(pod.Spec.Volumes, func(v core.Volume) bool {
 		return v.HostPath != nil && path.Clean(v.HostPath.Path) == "/var/lib/kubelet/device-plugins"

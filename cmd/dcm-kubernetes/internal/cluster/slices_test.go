@@ -39,8 +39,8 @@ func TestViewSlices(t *testing.T) {
 		"a device for virtual machines": {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "vfio", "amdgpu spx_nps1")}, "map[spx_nps1:1]"},
 		"two slices of a pool":          {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1"), slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[spx_nps1:2]"},
 		"an incomplete pool":            {[]resource.ResourceSlice{slice(ours, "n1", 2, 2, "amdgpu spx_nps1")}, "map[]"},
-		"old generation first":          {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu spx_nps1"), slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1")}, "map[cpx_nps1:1]"},
-		"old generation last":           {[]resource.ResourceSlice{slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1"), slice(ours, "n1", 1, 1, "amdgpu spx_nps1")}, "map[cpx_nps1:1]"},
+		"previous generation first":     {[]resource.ResourceSlice{slice(ours, "n1", 1, 1, "amdgpu spx_nps1"), slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1")}, "map[cpx_nps1:1]"},
+		"previous generation last":      {[]resource.ResourceSlice{slice(ours, "n1", 2, 1, "amdgpu-partition cpx_nps1"), slice(ours, "n1", 1, 1, "amdgpu spx_nps1")}, "map[cpx_nps1:1]"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -198,7 +198,7 @@ func (c *control) serve() {
 	}
 }
 
-// as sends a request with a token.
+// as sends a request with a bearer token.
 func (c *control) as(token, method, path, kind string, body any) (code int, answer object, err error) {
 	var text []byte
 	switch body := body.(type) {
@@ -233,7 +233,8 @@ func (c *control) as(token, method, path, kind string, body any) (code int, answ
 	return w.StatusCode, answer, err
 }
 
-// do sends a request as root. It fails the test on an error, except that the object exists.
+// do sends a request as cluster administrator. It fails the test on an error, unless the error is
+// that the object exists.
 func (c *control) do(method, path string, body any) object {
 	c.t.Helper()
 	kind := ""

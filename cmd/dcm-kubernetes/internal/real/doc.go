@@ -1,4 +1,4 @@
-// Package real has no code but a test, of the agent with real parts: kube-apiserver and
-// kube-controller-manager, made from their modules into a cache, with etcd. Kubelets and
-// the scheduler are played, as are the hosts' GPUs. It is run by make test-kubernetes.
+// Package real contains only tests. They run the agent with a real kube-apiserver,
+// kube-controller-manager and etcd, which are built from their Go modules into a cache. The
+// kubelets, the scheduler and the GPUs are simulated. make test-kubernetes runs the tests.
 package real

@@ -74,7 +74,7 @@ func (h *booted) account() client.Account {
 	}
 }
 
-// success waits until the GPUs have a profile, and checks the node.
+// success waits until the profile is on the GPUs, and checks the node.
 func (h *booted) success(t *testing.T, profile string) {
 	t.Helper()
 	h.until("success", []string{"host"}, applied(profile, "success"))

@@ -79,7 +79,7 @@ func (w *world) run(pod object, at string) {
 	}
 }
 
-// held waits until device plugin and driver may count.
+// held waits until the device plugin or DRA driver may count the partitions.
 func (w *world) held(who string) {
 	w.mu.Lock()
 	hold := w.hold[who]
