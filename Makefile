@@ -217,7 +217,7 @@ VM ?= trixie
 soak-vm:
 	DCM_VM=$(VM) DCM_VM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=0 -v -run '^TestSoak$$' ./internal/testkit/e2e/vm
 
-# A root shell in such a machine. KERNEL names its guest.
+# A root shell in a virtual machine with dcm. KERNEL names its guest.
 vm: bin/vm/shell
 	exec bin/vm/shell -kernel $(KERNEL)
 

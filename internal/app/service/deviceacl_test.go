@@ -63,8 +63,10 @@ func (first) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// A driver that comes between systemd's look and this one is taken for one that was there.
-func TestWhatKindsThereAreIsLookedUpBeforeAnythingElse(t *testing.T) {
+// The daemon reads /proc/devices before anything else. If a driver is loaded between systemd's read
+// at the daemon's start and a later read by the daemon, the daemon would take it for one that
+// systemd knows.
+func TestDaemon_ReadsDeviceKindsFirst(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	kinds := h.Path("proc/devices")
 	if err := errors.Join(os.Mkdir(h.Path("proc"), 0o755), syscall.Mkfifo(kinds, 0o600), os.WriteFile(h.Path("run"), nil, 0o600)); err != nil {
@@ -72,7 +74,7 @@ func TestWhatKindsThereAreIsLookedUpBeforeAnythingElse(t *testing.T) {
 	}
 	looked := make(chan struct{})
 	go func() {
-		file, err := os.OpenFile(kinds, os.O_WRONLY, 0) // waits for who reads
+		file, err := os.OpenFile(kinds, os.O_WRONLY, 0) // waits for a reader
 		close(looked)
 		if err == nil {
 			file.Close()
@@ -87,7 +89,7 @@ func TestWhatKindsThereAreIsLookedUpBeforeAnythingElse(t *testing.T) {
 	select {
 	case <-looked:
 	default:
-		t.Error("something else was done first")
+		t.Error("the daemon read or wrote another file before /proc/devices")
 		if file, err := os.OpenFile(kinds, os.O_RDONLY|syscall.O_NONBLOCK, 0); err == nil {
 			defer file.Close()
 		}

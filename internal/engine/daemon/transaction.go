@@ -63,8 +63,9 @@ func (t *transaction) run(ctx context.Context) result {
 	return t.apply(ctx, func(ctx context.Context) (systemd.Unit, error) { return t.pid1.Jobs.Restart(ctx, t.unit) })
 }
 
-// restartAffected restarts dcm-change.service and the affected units. The gate ends when the lock is
-// released, at the latest with this process.
+// restartAffected restarts dcm-change.service and the affected units. It holds a lock until all
+// jobs are queued, so that dcm-gate.service, which delays the run, does not end before. The lock is
+// released at the latest when the daemon exits.
 func (t *transaction) restartAffected(ctx context.Context) (systemd.Unit, error) {
 	release, err := t.pass.HoldGate()
 	if err != nil {

@@ -28,8 +28,8 @@ type Request struct {
 	What   string        // the command, for the unit's description
 	Of     int           // for a shared lease: how many leases may share a partition; 0 for the configured maximum
 
-	// Moved is called when the request waits and its position in the queue has changed. of
-	// is the length of the queue. It may be nil.
+	// Moved is called when the request waits and its position in the queue has changed. of is the
+	// length of the queue. Moved may be nil.
 	Moved func(q Queued, of int)
 }
 

@@ -56,8 +56,8 @@ func (m machine) healthIs(want status.State, parts ...string) status.Account {
 	return a
 }
 
-// statusTextIs waits until the status text of dcm.service has the verdict of an account. The
-// daemon sends it after it has written its state.
+// statusTextIs waits until the status text of dcm.service (systemctl status) matches an account.
+// The daemon sends that text after it has written its state.
 func (m machine) statusTextIs(a status.Account) {
 	m.t.Helper()
 	m.until(`systemctl show --property=StatusText dcm | grep -F "$1"`, a.Health.Summary)

@@ -169,8 +169,9 @@ func (n *Node) probeAll() (reset []*board) {
 	return reset
 }
 
-// reset ends the reset that a GPU needs for a new memory mode (need_reset_on_init,
-// AMDGPU_GMC_INIT_RESET_NPS): the whole hive is in reset before the load returns.
+// reset simulates the reset of the boards for a new memory mode (need_reset_on_init,
+// AMDGPU_GMC_INIT_RESET_NPS). The driver resets the whole hive before its load returns; here the
+// reset ends after ResetLatency.
 func (n *Node) reset(ctx context.Context, boards []*board) {
 	if len(boards) == 0 {
 		return

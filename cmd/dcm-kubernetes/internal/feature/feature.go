@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// File is the path of the features; "" for none.
+// File is the path of the file with the node's features; with "" none is written.
 type File string
 
 // Write writes the partitions by mode, for example cpx_nps4. It does not touch an unchanged
