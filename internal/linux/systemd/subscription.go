@@ -35,7 +35,7 @@ func (s *subscription) await(ctx context.Context, done func() (bool, error)) err
 }
 
 // awaitJob calls done until it returns true or an error. It passes the result of the job ("" if
-// unknown), and whether the signal of the job's end cannot have been lost.
+// unknown), and whether the signal of the job's end is certain to arrive.
 func (s *subscription) awaitJob(ctx context.Context, job dbus.ObjectPath, done func(result string, certain bool) (bool, error)) error {
 	return s.await(ctx, func() (bool, error) {
 		// The result is taken before the state is read: a state that is older than the end
