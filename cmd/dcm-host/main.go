@@ -1,6 +1,6 @@
 // Command dcm-host runs in dcm's container image, on a host without a package manager. It
 // copies the files that PID 1 needs, reloads PID 1, starts the daemon, and stops the daemon
-// when the container stops. See "HOSTS THAT TAKE NO PACKAGE" in dcm.service(8).
+// when the container stops. See "HOSTS WITHOUT A PACKAGE" in dcm.service(8).
 //
 //	dcm-host         install, and run the daemon until this program ends
 //	dcm-host remove  release the clients and uninstall

@@ -22,7 +22,7 @@ import (
 
 func ApplyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "apply [PROFILE] [--when-idle]",
+		Use:   "apply [PROFILE | --clear] [--when-idle]",
 		Short: "Apply a profile now and show the progress",
 		Long: `Apply the selected profile, restart the clients around the change, and show the
 progress. If the GPUs match the profile, no unit is restarted.

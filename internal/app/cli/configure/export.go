@@ -17,7 +17,7 @@ import (
 
 func ExportCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "export",
+		Use:   "export [--name NAME]",
 		Short: "Print the current modes of the GPUs as a profile, in TOML",
 		Args:  console.Args(cobra.NoArgs),
 	}

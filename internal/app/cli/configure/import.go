@@ -19,7 +19,7 @@ import (
 
 func ImportCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "import FILE...",
+		Use:   "import [--gpus N] FILE...",
 		Short: "Convert another program's configuration to TOML",
 		Long: `Print the configuration of another program as TOML: of the Kubernetes
 device-config-manager (a config.json, or a ConfigMap in YAML or JSON) or of mig-parted.

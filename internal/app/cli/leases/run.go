@@ -58,7 +58,7 @@ A lease requires that a profile was applied since boot.`,
 	asJSON := f.Bool("json", false, "print JSON")
 	var s nodemodel.Node
 	f.StringVar(&s.Free, "free", "", "with --dry-run: assume that only these partitions are free")
-	f.StringVar(&s.Model, "node", "", "with --dry-run: a `KIND` of node, such as mi300x-8, instead of this host")
+	f.StringVar(&s.Model, "node", "", "with --dry-run: a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")
 	f.StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		err := checkOptions(w, f.Changed, given, *asJSON)

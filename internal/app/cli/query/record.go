@@ -19,9 +19,9 @@ func RecordCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Short: "Write what the GPUs of this host answer to a file",
 		Long: `Write to FILE what the GPUs of this host answer, with the errors and times. These are
 the attributes that dcm reads, the KFD topology, and MIG profiles with their
-placements. FILE may be - for standard output. Nothing is written to the GPUs or their drivers. The record has no
-names of hosts, users or processes, and no serial numbers. Where a command accepts
---node KIND, it also accepts the path of a record.`,
+placements. FILE may be - for standard output. Nothing is written to the GPUs or their
+drivers. The record has no names of hosts, users or processes, and no serial numbers or
+unique ids. Where a command accepts --node KIND, it also accepts the path of a record.`,
 		Example: "  sudo dcm record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
 		Args:    console.Args(cobra.ExactArgs(1)),
 	}

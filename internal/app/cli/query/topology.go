@@ -25,7 +25,7 @@ func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	}
 	asJSON := console.JsonFlag(cmd)
 	var s nodemodel.Node
-	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, instead of this host")
+	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")
 	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if s.Profile != "" && s.Model == "" {
