@@ -63,6 +63,7 @@ func TestScope(t *testing.T) {
 			test.given(h)
 			h.start()
 			h.until("profile on the GPUs", phase(runstate.InSync))
+			h.tick()
 			if diff := cmp.Diff(test.events, h.did()); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
