@@ -97,8 +97,10 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
-	// Before the file is written, since its event would otherwise begin the run without a cause.
+	// The event of the written file may begin the run before the request does.
 	cause := c.cause(who, "asked over the bus to use "+profile)
+	_ = c.host.Note(cause)                    // without it the request still has the cause
+	defer func() { _, _ = c.host.Signed() }() // removes a note that no run has taken
 	if err := c.choose(ctx, profile); err != nil {
 		return "", err
 	}

@@ -61,9 +61,12 @@ func userName(id string) string {
 
 // Sign writes the note for the daemon that is about to start: the command and its user.
 func (h *Host) Sign(command []string) error {
-	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Boot: h.BootID(), Time: time.Now(), Asked: runstate.Asked{
-		Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self(),
-	}})
+	return h.Note(runstate.Asked{Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self()})
+}
+
+// Note writes the reason of the run that the next edit or start of the daemon begins.
+func (h *Host) Note(asked runstate.Asked) error {
+	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Boot: h.BootID(), Time: time.Now(), Asked: asked})
 }
 
 // noteTTL is the maximum age of a note when the daemon reads it.
