@@ -70,6 +70,11 @@ queried.`,
 	return cmd
 }
 
+// newPlan returns a plan without steps, whose lists are empty in JSON, not null.
+func newPlan(profile string) Plan {
+	return Plan{Profile: profile, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}}
+}
+
 // planned prints the plan for a kind of node after its first boot.
 func planned(h *host.Host, con *console.Console, given []string, kind string, asJSON bool) error {
 	gpus, err := record.Node(kind)
@@ -85,7 +90,8 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 		return err
 	}
 	name := nodemodel.NamesByIndex(gpus)
-	p := Plan{Profile: profile.Name, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}, name: name}
+	p := newPlan(profile.Name)
+	p.name = name
 	after, steps, err := nodemodel.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
@@ -106,7 +112,8 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	if err != nil {
 		return err
 	}
-	p := Plan{Profile: name, Steps: append([]partition.Step{}, d.Steps...), Clients: []string{}, Reload: d.Steps.Reloads(), Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}}
+	p := newPlan(name)
+	p.Steps, p.Reload = append(p.Steps, d.Steps...), d.Steps.Reloads()
 	a := client.Account(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
