@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
@@ -25,9 +23,9 @@ func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (tim
 	case sequence.Patch:
 		return 0, b.patch(ctx, node, act)
 	case sequence.Take:
-		return 0, b.hold(ctx, act.Lease, act.Holder)
+		return 0, b.budget.hold(ctx, act.Lease, act.Holder)
 	case sequence.Free:
-		return 0, b.free(ctx, act.Leases)
+		return 0, b.budget.free(ctx, act.Leases)
 	case sequence.Evict:
 		return 0, b.evict(ctx, act.Pods)
 	case sequence.Delete:
@@ -58,66 +56,6 @@ func (b *Bridge) patch(ctx context.Context, node *core.Node, p sequence.Patch) e
 		return nil
 	}
 	return b.Cluster.WriteEvent(ctx, b.Node, b.Node, time.Now(), *p.Event)
-}
-
-// lease returns a lease of the last read.
-func (b *Bridge) lease(name string) (coordination.Lease, error) {
-	i := slices.IndexFunc(b.leases, func(l coordination.Lease) bool { return l.Name == name })
-	if i < 0 {
-		return coordination.Lease{}, fmt.Errorf("lease %s: not found", name)
-	}
-	return b.leases[i], nil
-}
-
-func (b *Bridge) hold(ctx context.Context, name, who string) error {
-	l, err := b.lease(name)
-	if err != nil {
-		return err
-	}
-	b.Log.Info("lease", "name", name, "holder", who)
-	return b.Cluster.Hold(ctx, l, who, time.Now(), b.Times.Lease)
-}
-
-// renew keeps the lease of an operation that is past waiting from expiring, while the agent
-// waits for dcm.
-func (b *Bridge) renew(ctx context.Context, op *sequence.Operation) {
-	var holder string
-	if op != nil && op.Phase != sequence.Waiting {
-		holder = sequence.Holder(b.Node, op.ID)
-	}
-	if holder == b.renewing.holder {
-		return
-	}
-	if b.renewing.end != nil {
-		b.renewing.end()
-	}
-	b.renewing = renewal{holder: holder}
-	if holder == "" {
-		return
-	}
-	ctx, b.renewing.end = context.WithCancel(ctx)
-	b.work.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(b.Times.Lease / 3):
-			}
-			if err := b.Cluster.Renew(ctx, holder, time.Now(), b.Times.Lease); err != nil && ctx.Err() == nil {
-				b.Log.Debug("lease not renewed", "holder", holder, "error", err)
-			}
-		}
-	})
-}
-
-// free releases the leases of a finished operation.
-func (b *Bridge) free(ctx context.Context, names []string) error {
-	for _, name := range names {
-		if err := b.hold(ctx, name, ""); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // evict requests the eviction of each pod. A refused eviction does not delay the others.

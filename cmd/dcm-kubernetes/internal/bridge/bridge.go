@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -48,31 +47,16 @@ type Bridge struct {
 	Log      *slog.Logger
 
 	// Only one goroutine uses the following fields, except host.
-	host     hostState
-	wake     chan struct{}
-	latest   func() *core.Node
-	tidy     bool
-	used     *sequence.Used
-	leases   []coordination.Lease
-	pauses   map[string]pause // pauses of evictions, by the pod's UID
-	written  written
-	failing  int
-	lasted   map[string]lasting // since when each lease is unchanged, by name
-	renewing renewal
-	work     sync.WaitGroup
-}
-
-// lasting has an object's version and the time since which the object has it. The agent uses its
-// own clock to decide whether a lease has expired, since the clock of the holder may differ.
-type lasting struct {
-	version string
-	since   time.Time
-}
-
-// renewal is the lease that is being renewed; the zero value for none.
-type renewal struct {
-	holder string
-	end    context.CancelFunc
+	host    hostState
+	wake    chan struct{}
+	latest  func() *core.Node
+	tidy    bool
+	used    *sequence.Used
+	budget  budget
+	pauses  map[string]pause // pauses of evictions, by the pod's UID
+	written written
+	failing int
+	work    sync.WaitGroup
 }
 
 // written is the last condition written to the node's object. A recreated object has none.
@@ -94,10 +78,11 @@ func (b *Bridge) Run(ctx context.Context) error {
 	defer cancel()
 	b.wake = make(chan struct{}, 1)
 	b.pauses = make(map[string]pause)
-	b.lasted = make(map[string]lasting)
+	b.budget = budget{node: b.Node, cluster: b.Cluster, duration: b.Times.Lease, log: b.Log, unchanged: make(map[string]unchanged)}
 	b.tidy = true
 	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge)
 	defer b.work.Wait()
+	defer b.budget.work.Wait()
 	defer cancel()
 	b.work.Go(func() { b.follow(ctx) })
 	b.work.Go(func() { b.watchConfig(ctx) })
@@ -171,7 +156,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	if err != nil || node == nil {
 		return rest, err
 	}
-	b.renew(ctx, seen.Node.Op)
+	b.budget.renew(ctx, seen.Node.Op)
 	step := sequence.Next(seen)
 	if _, ok := step.Act.(sequence.Patch); ok {
 		// Writing the condition first would change the object that the patch is for.

@@ -3,9 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
-	mathrand "math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -53,19 +51,10 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 		b.plan(ctx, seen)
 	}
 	if wanted.Leases {
-		if b.leases, err = b.Cluster.Leases(ctx); err != nil {
+		if seen.Leases, err = b.budget.read(ctx, seen.Node.Op, seen.Now); err != nil {
 			return err
 		}
-		for _, l := range b.leases {
-			if b.lasted[l.Name].version != l.ResourceVersion {
-				b.lasted[l.Name] = lasting{l.ResourceVersion, seen.Now}
-			}
-		}
-		seen.Leases = cluster.ViewLeases(b.leases)
-		b.tidy = slices.ContainsFunc(seen.Leases.All, func(l sequence.Lease) bool { return strings.HasPrefix(l.Holder, b.Node+"/") })
-		if err := b.stale(ctx, seen); err != nil {
-			return err
-		}
+		b.tidy = slices.ContainsFunc(seen.Leases.All, b.budget.own)
 	}
 	if sequence.Wants(*seen).Pods {
 		seen.Pods, err = b.pods(ctx)
@@ -127,25 +116,4 @@ func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
 		pods.Work[i].NotBefore, pods.Work[i].Refused = said.until, said.words
 	}
 	return pods, nil
-}
-
-// stale checks one holder if no lease is free, since the lease of a removed node would be
-// lost. The lease must have expired. One check at a time suffices, as waiting nodes check
-// different holders.
-func (b *Bridge) stale(ctx context.Context, seen *sequence.Input) error {
-	if seen.Node.Op == nil || seen.Node.Op.Phase != sequence.Waiting || len(b.leases) == 0 {
-		return nil
-	}
-	for _, l := range seen.Leases.All {
-		if l.Holder == "" || strings.HasPrefix(l.Holder, b.Node+"/") {
-			return nil
-		}
-	}
-	i := mathrand.IntN(len(b.leases))
-	if l := b.leases[i]; seen.Now.Sub(b.lasted[l.Name].since) < cluster.Duration(l) {
-		return nil // it may still be renewed
-	}
-	var err error
-	seen.Leases.All[i].Stale, err = b.Cluster.Stale(ctx, seen.Leases.All[i].Holder)
-	return err
 }

@@ -4,8 +4,10 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
@@ -20,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
 // Client is the agent's access. It contains five API groups only, since all groups together
@@ -110,6 +114,19 @@ func small(o any) (any, error) {
 func (c *Client) PatchNode(ctx context.Context, name string, patch []byte) error {
 	err := c.core.Patch(types.MergePatchType).Resource("nodes").Name(name).Body(patch).Do(ctx).Error()
 	return wrap(err, "change the node %s", name)
+}
+
+// SetCondition writes the condition and leaves the kubelet's conditions unchanged.
+func (c *Client) SetCondition(ctx context.Context, node string, now time.Time, to sequence.Condition, turned bool) error {
+	condition := map[string]any{"type": ConditionType, "status": to.Status, "reason": to.Reason, "message": to.Message, "lastHeartbeatTime": meta.NewTime(now)}
+	if turned {
+		condition["lastTransitionTime"] = meta.NewTime(now)
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
+	if err == nil {
+		err = c.core.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").Body(patch).Do(ctx).Error()
+	}
+	return wrap(err, "set the condition of the node %s", node)
 }
 
 // Pods lists the pods of a node.

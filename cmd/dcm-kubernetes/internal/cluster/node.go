@@ -1,16 +1,12 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
@@ -140,17 +136,4 @@ func Condition(node *core.Node) sequence.Condition {
 		}
 	}
 	return sequence.Condition{}
-}
-
-// SetCondition writes the condition and leaves the kubelet's conditions unchanged.
-func (c *Client) SetCondition(ctx context.Context, node string, now time.Time, to sequence.Condition, turned bool) error {
-	condition := map[string]any{"type": ConditionType, "status": to.Status, "reason": to.Reason, "message": to.Message, "lastHeartbeatTime": meta.NewTime(now)}
-	if turned {
-		condition["lastTransitionTime"] = meta.NewTime(now)
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
-	if err == nil {
-		err = c.core.Patch(types.StrategicMergePatchType).Resource("nodes").Name(node).SubResource("status").Body(patch).Do(ctx).Error()
-	}
-	return wrap(err, "set the condition of the node %s", node)
 }
