@@ -15,7 +15,7 @@ import (
 	"dcm/internal/worker/serve"
 )
 
-// What the library's code can do is what its process may: the stand-in tries.
+// The stand-in library tries what the sandbox forbids, and logs the results.
 func TestLibrary_Sandbox(t *testing.T) {
 	none := "0000000000000000"
 	nobodyForRoot := strconv.Itoa(os.Getuid())
@@ -75,7 +75,7 @@ func TestLibrary_Sandbox(t *testing.T) {
 	}
 }
 
-// Each library is good but for one thing on the way to it.
+// In each case the file, its directory or a link to it has an untrusted owner or mode.
 func TestLibrary_UntrustedOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to give files to others")
@@ -129,7 +129,7 @@ func TestLibrary_UntrustedOwner(t *testing.T) {
 	}
 }
 
-// Started by hand with the argument of its own re-execution, dcm-smi still has its privileges
+// A user can start dcm-smi with the argument of its second execution. It then has all its privileges,
 // and refuses to serve.
 func TestServe_RequiresSandbox(t *testing.T) {
 	if os.Getuid() != 0 {

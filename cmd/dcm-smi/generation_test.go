@@ -81,7 +81,7 @@ func TestInventory_EachGeneration(t *testing.T) {
 		t.Run(g.Name, func(t *testing.T) {
 			lib, root := library(t, g), tree(t)
 			turn(t, lib, "sys "+root)
-			// With CPX the newer ones list eight processors a GPU.
+			// In CPX, newer libraries list eight processors for each GPU.
 			for _, a := range []string{first, second} {
 				file := filepath.Join(root, "bus/pci/devices", a, "current_compute_partition")
 				if err := os.WriteFile(file, []byte("CPX\n"), 0o644); err != nil {
@@ -102,8 +102,8 @@ func TestInventory_EachGeneration(t *testing.T) {
 	}
 }
 
-// A secondary partition refuses modes, and the library keeps its old list after
-// a switch: from and to CPX both must reach the first partition.
+// Only the first partition of a GPU accepts a mode. After a switch the library still has its former
+// list of partitions, so dcm-smi has to find the first one, for switches from and to CPX.
 func TestSet_FromManyPartitions(t *testing.T) {
 	lib, root := library(t, standin.Latest()), tree(t)
 	turn(t, lib, "sys "+root)

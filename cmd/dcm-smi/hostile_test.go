@@ -13,7 +13,7 @@ import (
 	"dcm/internal/gpu/amdsmi/standin"
 )
 
-// What a library of an unknown version is good for: reading.
+// dcm-smi only reads through a library of an unknown version.
 func TestLibrary_UnknownVersionNeverSets(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -146,8 +146,8 @@ func TestLibrary_OutputIsNoReply(t *testing.T) {
 	}
 }
 
-// The library of ROCm 6 reloads the driver by itself, in the background, when it
-// sets a memory mode. Its shell must not find the programs.
+// The library of ROCm 6 starts a shell that reloads the driver when it sets a memory mode. The shell
+// must not find modprobe.
 func TestLibrary_CannotReloadDriver(t *testing.T) {
 	lib, root := library(t, standin.Find("rocm-6.1.2")), tree(t)
 	turn(t, lib, "sys "+root)
@@ -168,8 +168,8 @@ func TestLibrary_CannotReloadDriver(t *testing.T) {
 	}
 }
 
-// An abort, a crash or a hang ends dcm-smi without an answer, or not at all: its
-// caller decides. This test only checks that no reply comes.
+// If the library aborts, crashes or hangs, dcm-smi prints no reply. Its caller handles that and kills
+// it after a timeout.
 func TestLibrary_Crash(t *testing.T) {
 	for _, knob := range []string{"init-abort", "init-segv", "init-hang", "set-hang"} {
 		t.Run(knob, func(t *testing.T) {

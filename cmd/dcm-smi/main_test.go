@@ -16,8 +16,7 @@ import (
 
 const runMain = "DCM_SMI_TEST_RUN_MAIN"
 
-// TestMain lets the test binary be dcm-smi: what a library does to its process
-// must not happen to the tests.
+// TestMain runs dcm-smi in a child process of the test, since a library may end its process.
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" || len(os.Args) > 1 && os.Args[1] == again {
 		os.Exit(run(os.Args[1:]))
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// library builds a stand-in in a directory of its own.
+// library builds a stand-in library in a new directory and returns its path.
 func library(t *testing.T, g standin.Generation, hidden ...string) string {
 	t.Helper()
 	lib, err := standin.Build(t.Context(), t.TempDir(), g, hidden...)
@@ -38,7 +37,7 @@ func library(t *testing.T, g standin.Generation, hidden ...string) string {
 	return lib
 }
 
-// tree makes a sysfs with two GPUs and a VGA controller.
+// tree creates a sysfs with two GPUs and a VGA controller.
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

@@ -54,7 +54,8 @@ func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selecte
 // the size of the lists that it replaces, the state and the temporary files.
 const chooseSpace = 512 << 10
 
-// checkSpace returns an error if a choice could not be saved: units would be restarted needlessly.
+// checkSpace returns an error if dir has no space to store a choice of partitions. Without the check,
+// units would be restarted for a choice that is then lost.
 func checkSpace(dir string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

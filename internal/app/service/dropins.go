@@ -57,9 +57,9 @@ func (m confinedUnits) TryRestart(ctx context.Context, unit string) error {
 	return m.pid1.Jobs.TryRestart(ctx, unit)
 }
 
-// Confined returns the reserved units, and the leases, whose lost confinement is only shown: a
-// lease is never restarted. A unit is restarted only if the last choice of partitions was for its
-// reservation; otherwise the next choice restarts it.
+// Confined returns the reserved units and the leases. A reserved unit that has lost its confinement is
+// restarted, but only if the last choice of partitions was for its present reservation; otherwise the
+// next choice restarts it. The lost confinement of a lease is only shown.
 func (m confinedUnits) Confined(ctx context.Context) ([]dropins.Unit, error) {
 	all, err := reservation.ReadConfined(ctx, m.host, m.pid1.Cgroups, reservation.ReservedUnits(m.host, m.config()))
 	out := make([]dropins.Unit, len(all))

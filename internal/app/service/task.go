@@ -40,8 +40,8 @@ func startTasks(ctx context.Context, tasks []task, log *slog.Logger) {
 // shutdownTimeout limits how long the end takes.
 const shutdownTimeout = time.Second
 
-// leave ends the tasks, and waits until nothing is watched any more: a restart of a process that
-// ends with watches takes longer, see [watch.Set].
+// leave cancels the tasks and waits until they have removed their inotify watches. A process that
+// exits with watches takes longer to end, and so to restart, see [watch.Set].
 func leave(end context.CancelFunc, watched ...<-chan struct{}) {
 	end()
 	limit := time.After(shutdownTimeout)

@@ -51,8 +51,8 @@ func (p pendingStarts) plus(stopped []systemd.Unit) pendingStarts {
 	return all
 }
 
-// kept returns the pending starts without the units that still have the same invocation ID: they
-// were not stopped.
+// kept returns the pending starts that are still needed. A unit with the same invocation ID as before
+// the run was not stopped, so it needs no start.
 func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
 	out := maps.Clone(p)
 	for _, u := range now {

@@ -11,8 +11,8 @@ import (
 )
 
 // Pack returns the geometry with a placement for every instance, from the profiles that the
-// GPU offers. It searches all placements, of which eight slots leave few. So a failure is
-// final, and no trial on the hardware is needed. The instances are in the order of their
+// GPU offers. It searches all placements, which are few in at most eight slots. A failure is
+// therefore final, and dcm need not try on the hardware. The instances are in the order of their
 // slots, which is the order of creation.
 //
 // The error names every profile that the GPU lacks, or is a [PackError].

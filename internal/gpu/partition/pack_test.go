@@ -105,8 +105,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestPack_FailureIsFinal compares with a search that goes through all starts of all
-// instances, in any order.
+// TestPack_FailureIsFinal compares Pack with a search of every placement of every
+// instance, in every order of creation.
 func TestPack_FailureIsFinal(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 2000 {

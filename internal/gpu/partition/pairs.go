@@ -3,8 +3,8 @@ package partition
 import "slices"
 
 // acceptsPair reports whether the GPU accepts the two modes together, after a change of the
-// memory mode. The device's own list comes first. The table of models is for a node that is
-// not at hand and for kernels that list no pairs.
+// memory mode. The device's own list comes first. The table of models is for another
+// node than this host, and for kernels that list no pairs.
 func (g GPU) acceptsPair(c Compute, n Memory) bool {
 	if memory, listed := g.MemoryFor[c]; listed {
 		return slices.Contains(memory, n)

@@ -8,7 +8,7 @@ import (
 
 // Plan returns the steps from the current state to the wanted layout. First come all memory
 // requests, and one driver reload if there is a request. Then come the compute switches and
-// the MIG steps. A GPU that is right has no step.
+// the MIG steps. A GPU that already has its shape has no step.
 //
 // The compute switches after a reload are a forecast, since the driver selects a compute
 // mode when it loads. The caller reads the state and plans again after the reload. The
@@ -46,8 +46,8 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 	return append(steps, migSteps(want, gpus, fits)...), nil
 }
 
-// memorySteps returns one request for each hive with a GPU in a wrong memory mode. A GPU in
-// no hive counts as a hive.
+// memorySteps returns one request for each hive with a GPU that has another memory mode than the
+// wanted one. A GPU in no hive counts as a hive.
 func memorySteps(want Layout, gpus []GPU) (Steps, error) {
 	var steps Steps
 	var errs []error

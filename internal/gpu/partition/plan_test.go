@@ -87,7 +87,7 @@ func TestPlan_Order(t *testing.T) {
 
 func TestPlan_Unsupported(t *testing.T) {
 	listed := node(mi300x, 1, NPS1)
-	listed[0].AvailableCompute = []Compute{SPX, CPX} // less than the model's table says
+	listed[0].AvailableCompute = []Compute{SPX, CPX} // fewer modes than in the model's table
 	virtual := node(mi300x, 1, NPS1)
 	virtual[0].ReadOnly = true
 	skipped := whole(CPX, NPS4)
@@ -178,7 +178,7 @@ func anyNode(t *rapid.T) []GPU {
 			m = rapid.SampledFrom(hive[0].AvailableMemory).Draw(t, "memory")
 		}
 		modes := model.computeFor(m)
-		if len(modes) == 0 { // NPS8 is listed by some, and accepted with nothing
+		if len(modes) == 0 { // some models list NPS8, but accept it with no compute mode
 			m, modes = NPS1, model.computeFor(NPS1)
 		}
 		for i := range hive {

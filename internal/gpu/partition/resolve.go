@@ -8,7 +8,7 @@ import (
 // resolver assigns the GPUs of a node to the groups of a profile.
 type resolver struct {
 	gpus  []GPU
-	taken map[Address]string // what the GPU was taken by
+	taken map[Address]string // the selector or group that has the GPU
 	errs  []error
 }
 
@@ -108,7 +108,7 @@ func (r *resolver) keptForLater(groups []Group) map[Address]bool {
 }
 
 // checkCoverage adds an error for GPUs with modes in no group, and for a profile that
-// matches no GPU: doing nothing is no success.
+// matches no GPU, since a run would report success and change nothing.
 func (r *resolver) checkCoverage(groups []Group) {
 	if len(r.errs) > 0 {
 		return
@@ -139,7 +139,7 @@ func boardNames(gpus []GPU) string {
 	return List(list)
 }
 
-// groupTargets lists what GPUs the groups are for.
+// groupTargets names the kinds and the filters of GPUs that the groups are for.
 func groupTargets(groups []Group) string {
 	var list []string
 	add := func(what string) {

@@ -37,7 +37,7 @@ func Typical(device uint16, n int) []GPU {
 	return gpus
 }
 
-// TypicalMIG returns n GPUs of a board with MIG off and their profiles.
+// TypicalMIG returns n GPUs of a board, with MIG off and with the board's MIG profiles.
 func TypicalMIG(b Board, n int) []GPU {
 	gpus := make([]GPU, n)
 	for i := range gpus {

@@ -9,7 +9,7 @@ import (
 )
 
 // Messages change. Assertions name exit statuses, JSON values, journal fields, D-Bus errors,
-// and of a message only names and numbers. A row has a sentence only if that is its subject.
+// and of a message only names and numbers. A test compares a sentence only if that is its subject.
 
 // hasAll reports whether a text has all of the parts: names, paths and numbers.
 func hasAll(text string, parts ...string) bool {

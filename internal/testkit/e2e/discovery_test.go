@@ -52,7 +52,7 @@ func discovery(m machine) {
 		m.t.Errorf("runs: want one, got %v", runs)
 	}
 	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
-	// dashboard is started after it: the run stopped it with gpuagent.
+	// The run stopped dashboard with gpuagent, so the daemon starts it after the run.
 	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
 		Invocation: m.show(unit, "InvocationID")["InvocationID"]}
 	if c := m.state().Clients; len(c) != 6 || c[5].Unit != dashboard || c[4] != want {

@@ -20,8 +20,8 @@ mkdir -p /sys/fs/bpf; mount -t bpf bpf /sys/fs/bpf
 	return seed
 }
 
-// early returns a unit that runs a script at every boot before dcm's units, and enables device
-// programs. condition is a line of the unit, or "".
+// early returns a unit that runs a script at every boot before dcm's units and after the units in
+// after, on a node whose systemd can load device programs. condition is a line of the unit, or "".
 func early(name, condition, after, script string) e2e.Seed {
 	return e2e.Seed{
 		e2e.DevicePrograms:             {},

@@ -121,7 +121,7 @@ func (k looker) profileIn(index, size, number uint32, id, slices, count, memory,
 	return p, nil
 }
 
-// unnamedError is the error of a name that dcm cannot parse.
+// unnamedError means that the library gave a MIG profile a name that dcm cannot parse.
 type unnamedError struct{ name string }
 
 func (e *unnamedError) Error() string {

@@ -15,8 +15,8 @@ import (
 )
 
 // Agents makes calls on the agents' socket for a number of seconds, over the maximal number
-// of connections, and prints how many replies it got. A call selects a profile of a text that
-// has as many profiles as the argument.
+// of connections, and prints how many replies it got. Each call sends a configuration text with the
+// given number of profiles and selects one of them.
 func Agents(socket, method, profiles, seconds string, out io.Writer) error {
 	n, err := strconv.Atoi(profiles)
 	if err != nil {
