@@ -72,7 +72,7 @@ func reboots(h *host.Host) func(context.Context) error {
 		return systemd.Reboot
 	}
 	return func(context.Context) error {
-		return fmt.Errorf("%w: it is not for another root directory", systemd.ErrNoReboot)
+		return fmt.Errorf("%w: %w", systemd.ErrNoReboot, host.ErrOtherRoot)
 	}
 }
 

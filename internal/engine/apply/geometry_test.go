@@ -123,7 +123,7 @@ func TestRunOfGeometries(t *testing.T) {
 			[]string{"mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3", "mig-fill 0", "mig-fill 1", "mig-fill 2", "mig-fill 3"}, ""},
 		{"MIG off", "7g.80gb@0", on("off"), nil, runstate.Applied, "4 [off]",
 			[]string{"mig-clear 0", "mig-clear 1", "mig-clear 2", "mig-clear 3", "mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3"}, ""},
-		{"a geometry that does not fit changes nothing", "off", on("7g.80gb 1g.10gb"), nil, runstate.Refused, "4 [off]", nil, "7g.80gb leaves nothing for 1g.10gb"},
+		{"a geometry that does not fit changes nothing", "off", on("7g.80gb 1g.10gb"), nil, runstate.Refused, "4 [off]", nil, "1g.10gb does not fit with 7g.80gb (no free slot)"},
 		{"the placements that the driver reports differ from the planned ones", "off", on("7g.80gb"), func(s *sliced) { s.offered = s.offered[1:] }, runstate.RolledBack, "4 [off]",
 			[]string{"mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3", "mig-mode 0", "mig-mode 1", "mig-mode 2", "mig-mode 3"}, "7g.80gb is no profile of this GPU, which has 4g.40gb"},
 		{"the third fails half-way", "3g.40gb@0 1g.10gb@4", on("1g.10gb 1g.10gb 1g.10gb"), func(s *sliced) {

@@ -63,13 +63,16 @@ func (h *Host) Effective() (*config.Config, error) {
 	return cfg, errors.Join(broken, err)
 }
 
+// ErrOtherRoot is the error of functions that need the running host, if Root is another directory.
+var ErrOtherRoot = errors.New("only possible on the running host, and --root names another directory")
+
 // DialTimeout limits queries of systemd.
 const DialTimeout = 3 * time.Second
 
 // Dial connects to systemd. It returns an error for another tree.
 func (h *Host) Dial(ctx context.Context) (*systemd.Conn, error) {
 	if !h.Here() {
-		return nil, errors.New("not for another root directory")
+		return nil, ErrOtherRoot
 	}
 	return systemd.Dial(ctx)
 }
@@ -77,7 +80,7 @@ func (h *Host) Dial(ctx context.Context) (*systemd.Conn, error) {
 // DialToWait is Dial for a caller that waits for a change of units, possibly for days.
 func (h *Host) DialToWait(ctx context.Context) (*systemd.Conn, error) {
 	if !h.Here() {
-		return nil, errors.New("not for another root directory")
+		return nil, ErrOtherRoot
 	}
 	return systemd.DialToWait(ctx)
 }

@@ -103,7 +103,7 @@ func TestPlan_UnsupportedGeometry(t *testing.T) {
 		want string
 		says string
 	}{
-		{migs(t, "off", "off"), "7g.80gb 1g.10gb", "2 GPUs (H100-80GB) cannot be set to 7g.80gb, 1g.10gb: 7g.80gb leaves nothing for 1g.10gb"},
+		{migs(t, "off", "off"), "7g.80gb 1g.10gb", "2 GPUs (H100-80GB) cannot be set to 7g.80gb, 1g.10gb: 1g.10gb does not fit with 7g.80gb (no free slot)"},
 		{migs(t, "off"), "1g.5gb", "(here that is 1g.10gb)"},
 		{barred, "1g.10gb", "cannot be set to 1g.10gb: it is passed through"},
 		{silent, "1g.10gb", "the driver does not list"},

@@ -213,14 +213,14 @@ type PackError struct {
 }
 
 func (e *PackError) Error() string {
-	beside := MIG{Instances: e.Placed}.String()
+	placed := MIG{Instances: e.Placed}.String()
 	switch {
 	case len(e.Free) == 0:
-		return fmt.Sprintf("%s leaves nothing for %s", beside, e.Next)
+		return fmt.Sprintf("%s does not fit with %s (no free slot)", e.Next, placed)
 	case len(e.Alternatives) == 0:
-		return fmt.Sprintf("%s leaves no room for %s: free after it are slots %s, which no profile can take", beside, e.Next, slotRanges(e.Free))
+		return fmt.Sprintf("%s does not fit with %s (free slots %s, room for no profile)", e.Next, placed, slotRanges(e.Free))
 	}
-	return fmt.Sprintf("%s leaves no room for %s; free after it: slots %s, such as %s", beside, e.Next, slotRanges(e.Free), strings.Join(e.Alternatives, " or "))
+	return fmt.Sprintf("%s does not fit with %s (free slots %s, room for %s)", e.Next, placed, slotRanges(e.Free), strings.Join(e.Alternatives, " or "))
 }
 
 // explain returns the error for the first instance that does not fit with those before it.

@@ -136,7 +136,7 @@ func TestDrain_RefusesAWaiterInASharedLease(t *testing.T) {
 					c.host.Stop(t.Context(), "") // wakes the queue
 				}
 				got := c.result(waits)
-				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "this process is in "+l.Unit) {
+				if !errors.Is(got.err, ErrDraining) || !strings.Contains(got.err.Error(), "process is in "+l.Unit) {
 					t.Errorf("answer: %+v", got)
 				}
 			})

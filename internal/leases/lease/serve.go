@@ -127,7 +127,7 @@ func (s *server) hold(ctx context.Context, list []*pending, err error) (again bo
 	}
 	for _, p := range list {
 		if unit := locate(s.host.Processes, p.Caller).around(); unit != "" && p.Wait && errors.Is(err, ErrDraining) {
-			s.queue.refuse(p, fmt.Errorf("%w; this process is in %s, which has to end first, and so cannot wait", err, unit))
+			s.queue.refuse(p, fmt.Errorf("%w; the calling process is in %s, which has to end first, so it cannot wait", err, unit))
 			continue
 		}
 		s.queue.block(p, err)

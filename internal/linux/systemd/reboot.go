@@ -12,7 +12,7 @@ import (
 
 // ErrNoReboot says that the host does not reboot: logind refused the request, or could not be
 // called. If [Reboot] returns any other error, it is unknown whether the host reboots.
-var ErrNoReboot = errors.New("the host is not rebooted")
+var ErrNoReboot = errors.New("cannot reboot the host")
 
 // Reboot requests a reboot from logind, see org.freedesktop.login1(5), and returns when the
 // shutdown has begun. Inhibitor locks apply as logind applies them to root.

@@ -3,7 +3,6 @@ package bundle
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -81,7 +80,7 @@ func onlyHere(h *host.Host, read func(context.Context) ([]byte, error)) func(con
 	if h.Here() {
 		return read
 	}
-	return func(context.Context) ([]byte, error) { return nil, errors.New("not for another root directory") }
+	return func(context.Context) ([]byte, error) { return nil, host.ErrOtherRoot }
 }
 
 // commandOutput is the output of a dcm command, standard error included. Its exit status is

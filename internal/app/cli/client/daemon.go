@@ -23,7 +23,7 @@ const (
 // it, so that they wait, fail and exit in the same way.
 func CallDaemon(ctx context.Context, h *host.Host, w dbusapi.RetryPolicy, do func(*dbusapi.Client) error) error {
 	if !h.Here() {
-		return errors.New("not for another root directory")
+		return host.ErrOtherRoot
 	}
 	w.Down = h.DaemonDown
 	err := dbusapi.Call(ctx, dbusapi.SystemBus, w, do)

@@ -31,6 +31,7 @@ any request, a user only the user's own.`,
 	}
 	asJSON := console.JsonFlag(cmd)
 	remove := cmd.Flags().UintSlice("remove", nil, "remove the request with this `ID` from the queue")
+	cmd.Flags().Lookup("remove").DefValue = "" // the help would show []
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case *asJSON && len(*remove) > 0:

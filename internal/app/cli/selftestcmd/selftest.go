@@ -40,7 +40,7 @@ it found one. It is 1 if the test cannot run, and 75 if the GPUs are in use.`,
 	f.BoolVar(&o.powerOff, "power-was-off", false, "declare that the power was off since the last self-test")
 	f.BoolVar(&o.within, "within", false, "run as the unit's first command")
 	f.BoolVar(&o.back, "back", false, "run as the unit's last command")
-	f.StringVar(&o.untilReboot, "until-reboot", "", "with --back: `PROFILE` was selected until reboot")
+	f.StringVar(&o.untilReboot, "until-reboot", "", "with --back: select `PROFILE` again until the next reboot")
 	f.StringVar(&o.hold, "hold", "", "keep `NODE` open until standard input is closed")
 	for _, name := range []string{"within", "back", "until-reboot", "hold"} {
 		cobra.CheckErr(f.MarkHidden(name))
