@@ -14,10 +14,10 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
-	"dcm/internal/engine/statefile"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/statefile"
 )
 
 // Views are the views of all sources on the GPUs that dcm manages.

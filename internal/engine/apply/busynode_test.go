@@ -23,7 +23,7 @@ func TestRun_ProcessOnAnotherGPU(t *testing.T) {
 		opts []amdgpu.Option
 		want string
 	}{
-		{"the evidence is stored", []amdgpu.Option{amdgpu.ModeTables(t.TempDir())}, "for the whole node"},
+		{"the evidence is stored", []amdgpu.Option{amdgpu.FactDir(t.TempDir())}, "for the whole node"},
 		{"no evidence is stored", nil, "an older driver checks the whole node"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func roots(h *Host) gpu.Roots {
 }
 
 func amd(h *Host, roots gpu.Roots, cfg *config.Config) gpu.Vendor {
-	tables := amdgpu.ModeTables(h.Path("run/dcm/modes"))
+	tables := amdgpu.FactDir(h.Path("run/dcm/modes"))
 	if cfg == nil || cfg.Backend == config.Sysfs {
 		return amdgpu.Open(roots, tables)
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"dcm/internal/engine/statefile"
+	"dcm/internal/linux/statefile"
 )
 
 // minInterval is the minimum time between two reboots for the same wish. If a wish is fulfilled

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/engine/statefile"
+	"dcm/internal/linux/statefile"
 )
 
 // Asked is the reason of a run and, if it is known, the process that requested it. It is for

@@ -1,6 +1,6 @@
 package runstate
 
-import "dcm/internal/engine/statefile"
+import "dcm/internal/linux/statefile"
 
 // DiscoveredFile has the services that the daemon made clients although the configuration does
 // not list them. The generator reads it.

@@ -3,7 +3,7 @@ package runstate
 import (
 	"slices"
 
-	"dcm/internal/engine/statefile"
+	"dcm/internal/linux/statefile"
 )
 
 // GuardFile is in the runtime directory, written by dcm-guard.

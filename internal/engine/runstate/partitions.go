@@ -3,8 +3,8 @@ package runstate
 import (
 	"fmt"
 
-	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/statefile"
 )
 
 // PartitionsFile is in the runtime directory. dcm-apply.service and dcm-reserve.service write it,

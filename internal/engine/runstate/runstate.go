@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"dcm/internal/engine/event"
-	"dcm/internal/engine/statefile"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/statefile"
 )
 
 // Version is the version of the files' format. A reader refuses any other version.

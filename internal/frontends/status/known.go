@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"dcm/internal/engine/statefile"
+	"dcm/internal/linux/statefile"
 )
 
 // KnownFile is the name of the daemon's file below /var/lib/dcm with the GPUs of the last successful

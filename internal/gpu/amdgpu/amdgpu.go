@@ -31,8 +31,8 @@ func newParts(r gpu.Roots, opts ...Option) *parts {
 	}
 	kernel := r.Module(driver)
 	k := kfd{r.SysPath("class/kfd/kfd")}
-	tables := modeTables{r, s.modeTables}
-	check := busyCheck{tables}
+	facts := driverFacts{r, s.factDir}
+	tables, check := modeTables{facts}, busyCheck{facts}
 	usage := &usageReader{r, kernel, k, s.limits, check}
 	return &parts{
 		inventory: &inventory{r, kernel, k, tables},

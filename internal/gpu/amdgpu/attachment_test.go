@@ -94,7 +94,7 @@ func TestBusyCheck_Evidence(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			b := overSysfs(t, "mi300x-8", sim.Options{NodeLock: test.old})
-			b.node = whole(b.node.roots, ModeTables(dir), BusyRetry(20*time.Millisecond, time.Millisecond))
+			b.node = whole(b.node.roots, FactDir(dir), BusyRetry(20*time.Millisecond, time.Millisecond))
 			devices := b.devices(t)
 			if test.attach > -2 {
 				nodes := []string{"kfd"}
@@ -117,7 +117,7 @@ func TestBusyCheck_Evidence(t *testing.T) {
 			if got := len(gpu.Blockers(steps, devices, b.holders(t))) > 0; got != test.fails {
 				t.Errorf("a process blocks: %t, want %t", got, test.fails)
 			}
-			if _, err := os.Stat(dir + "/" + busyCheckFile); (err == nil) != (test.want != gpu.BusyCheckUnknown) {
+			if _, err := os.Stat(dir + "/" + busyCheckFact + ".json"); (err == nil) != (test.want != gpu.BusyCheckUnknown) {
 				t.Errorf("stored: %v", err)
 			}
 		})

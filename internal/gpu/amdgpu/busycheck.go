@@ -2,16 +2,12 @@ package amdgpu
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -22,41 +18,23 @@ import (
 // process is attached to this GPU. Before, any KFD process made it fail with EBUSY. AMD's own
 // driver packages have the change at other versions, so dcm uses only the result of a switch as
 // evidence.
-type busyCheck struct{ tables modeTables }
+type busyCheck struct{ facts driverFacts }
 
-const busyCheckFile = "busy-check.json"
-
-type storedCheck struct {
-	Driver string        `json:"driver"` // load of the driver
-	Check  gpu.BusyCheck `json:"check"`
-}
+const busyCheckFact = "busy-check"
 
 // read returns the check of this load of the driver.
 func (c busyCheck) read() gpu.BusyCheck {
-	if c.tables.dir == "" {
+	check, _ := storedFact[gpu.BusyCheck](c.facts, busyCheckFact)
+	if check != gpu.BusyCheckGPU && check != gpu.BusyCheckNode {
 		return gpu.BusyCheckUnknown
 	}
-	text, err := os.ReadFile(filepath.Join(c.tables.dir, busyCheckFile))
-	if err != nil {
-		return gpu.BusyCheckUnknown
-	}
-	var s storedCheck
-	if json.Unmarshal(text, &s) != nil || s.Driver == "" || s.Driver != c.tables.driverLoad() || s.Check != gpu.BusyCheckGPU && s.Check != gpu.BusyCheckNode {
-		return gpu.BusyCheckUnknown
-	}
-	return s.Check
+	return check
 }
 
-// store records evidence. Only a run calls it. Without a directory nothing is stored.
+// store records evidence.
 func (c busyCheck) store(check gpu.BusyCheck) {
-	load := c.tables.driverLoad()
-	if c.tables.dir == "" || load == "" || os.MkdirAll(c.tables.dir, 0o755) != nil {
-		return
-	}
-	if text, err := json.Marshal(storedCheck{load, check}); err == nil {
-		// If the file cannot be written, the next switch determines the check again.
-		_ = atomicfile.Write(filepath.Join(c.tables.dir, busyCheckFile), append(text, '\n'), atomicfile.Options{Mode: 0o644})
-	}
+	// If the file cannot be written, the next switch determines the check again.
+	_ = storeFact(c.facts, busyCheckFact, check)
 }
 
 // checkEvidence derives the [busyCheck] from the results of compute switches.
@@ -96,7 +74,7 @@ func (e *checkEvidence) elsewhere(a partition.Address) []int {
 }
 
 // succeeded records that the switch succeeded. If a process was attached to another GPU during the
-// whole switch, the driver checks only for processes of the switched GPU.
+// whole switch, this shows that the driver checks only for processes of the switched GPU.
 func (s switchEvidence) succeeded() {
 	if len(s.others) == 0 {
 		return

@@ -2,6 +2,7 @@ package amdgpu
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,7 +45,7 @@ func TestPlan_UnknownModel(t *testing.T) {
 			accepted[partition.Mode{Compute: c, Memory: m}] = err == nil
 		}
 	}
-	_, node, n := unknownModel(t, partition.NPS1, ModeTables(t.TempDir()))
+	_, node, n := unknownModel(t, partition.NPS1, FactDir(t.TempDir()))
 	if changed, err := n.read(patient(t), inspect(t, node)); err != nil || !changed {
 		t.Fatalf("no table was stored: %v", err)
 	}
@@ -66,7 +67,7 @@ func TestPlan_UnknownModel(t *testing.T) {
 
 // Without a table, the plan uses the device's list for the current selection.
 func TestDescribe_CurrentSelection(t *testing.T) {
-	s, node, _ := unknownModel(t, partition.NPS1, ModeTables(t.TempDir()))
+	s, node, _ := unknownModel(t, partition.NPS1, FactDir(t.TempDir()))
 	g := inspect(t, node)[0]
 	if text := partition.List(g.MemoryFor[partition.SPX]); text != "NPS1" || len(g.MemoryFor) != 1 {
 		t.Errorf("SPX: %q, of %d entries", text, len(g.MemoryFor))
@@ -87,7 +88,7 @@ func configWrites(s *simtest.Node) (n int) {
 }
 
 func TestModeTables_OncePerLoad(t *testing.T) {
-	s, node, n := unknownModel(t, partition.NPS1, ModeTables(t.TempDir()))
+	s, node, n := unknownModel(t, partition.NPS1, FactDir(t.TempDir()))
 	g := inspect(t, node)[0]
 	if err := os.WriteFile(n.attribute(g.Address, xcpConfig), []byte("CPX"), 0o644); err != nil {
 		t.Fatal(err)
@@ -105,15 +106,18 @@ func TestModeTables_OncePerLoad(t *testing.T) {
 		t.Errorf("the selection is %q, %v", selected, err)
 	}
 	// Another load of the driver makes the stored table invalid.
-	text, err := os.ReadFile(n.file(g.Address))
+	file := filepath.Join(n.facts.dir, string(g.Address)+".json")
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := strings.Replace(string(text), `"driver":"`, `"driver":"0`, 1)
-	if err := os.WriteFile(n.file(g.Address), []byte(other), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if table := n.stored(g.Address); table != nil {
-		t.Errorf("the table of another load is used: %+v", table)
+	for _, changed := range [][2]string{{`"driver": "`, `"driver": "0`}, {`"version": 1`, `"version": 2`}} {
+		other := strings.Replace(string(text), changed[0], changed[1], 1)
+		if err := os.WriteFile(file, []byte(other), 0o644); err != nil || other == string(text) {
+			t.Fatalf("replacing %s: %v", changed[0], err)
+		}
+		if table, ok := storedFact[modeTable](n.facts, string(g.Address)); ok {
+			t.Errorf("the table with %s is used: %+v", changed[1], table)
+		}
 	}
 }

@@ -13,7 +13,7 @@ type settings struct {
 	limits        openfiles.Limits // of the scan of open files
 	smi           *SMI             // nil: the library is not used
 	setThroughSMI bool             // modes are set through smi
-	modeTables    string           // directory of the stored tables of modes; "" for none
+	factDir       string           // directory of [driverFacts]; "" for none
 }
 
 // Option configures the vendor.

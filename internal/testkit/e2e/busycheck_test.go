@@ -8,7 +8,7 @@ const busyCheck = "/run/dcm/modes/busy-check.json"
 // GPU. The first switch shows it. Then all users are restarted.
 func olderBusyCheck(m machine) {
 	m.run("dcm use same")
-	if got := m.run("cat " + busyCheck); !strings.Contains(got, `"check":"gpu"`) {
+	if got := m.run("cat " + busyCheck); !strings.Contains(got, `"fact": "gpu"`) {
 		m.t.Errorf("stored check: want that of one GPU, got %s", got)
 	}
 	m.run("dcm-sim check node && rm " + busyCheck)
@@ -17,7 +17,7 @@ func olderBusyCheck(m machine) {
 	m.t.Logf("exit status %d: %s%s", r.Code, r.Stdout, r.Stderr)
 	m.applied("third")
 	m.bounced(before)
-	if got := m.run("cat " + busyCheck); !strings.Contains(got, `"check":"node"`) {
+	if got := m.run("cat " + busyCheck); !strings.Contains(got, `"fact": "node"`) {
 		m.t.Errorf("stored check: want that of all GPUs, got %s", got)
 	}
 
