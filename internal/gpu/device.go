@@ -45,6 +45,9 @@ type Device struct {
 	// if there is none. [Holder.Attached] has the GPUs that a process uses through it.
 	SharedNode string
 
+	// Guest reports whether the device is a virtual function or a vGPU, which only its host can divide.
+	Guest bool
+
 	// Facts of the vendor's library; "" if it is not used.
 	Name, Serial, UUID, DriverVersion string
 

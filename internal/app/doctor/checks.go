@@ -51,6 +51,8 @@ func hostChecks() []Check {
 	return []Check{
 		{"vfio", Warning, "driver link of each GPU", "the GPU is bound to vfio-pci",
 			"bind the GPU to its own driver, or leave it to its virtual machine", "", boundToVFIO},
+		{"virtual-gpu", Warning, "PCI device id, virtualization mode in NVML", "the GPU is a virtual function or a vGPU: it cannot be divided here",
+			"set the modes or MIG on the host of the virtual machine", "NVML, nvmlGpuVirtualizationMode_t; AMD GPU Operator, device ids", virtualGPU},
 		{"console", Warning, "/sys/class/graphics", "a console of the kernel is on the GPU",
 			"start the kernel with fbcon=map:9, or use the display device of the management controller", "Documentation/fb/fbcon.rst", consoleOnGPU},
 		{"display-manager", Warning, "display-manager.service", "a display manager is enabled and is no client",

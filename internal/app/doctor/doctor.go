@@ -53,6 +53,7 @@ type Config struct {
 	Exclusive bool     // a reservation is exclusive
 	Included  bool     // services that have a GPU open become clients
 	Services  []string // units that have a GPU open, are no clients and could be
+	Guests    []string // addresses of virtual functions and vGPUs
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 }
 

@@ -122,6 +122,7 @@ func TestRun_Problems(t *testing.T) {
 		"nvidia-drm-modeset":  {host: healthyNVIDIA("0x20b2").with(tree{"sys/module/nvidia_drm/parameters/modeset": "Y\n"}), want: "nvidia_drm: modeset=1 holds every GPU: A100-80GB cannot be reset to switch MIG"},
 		"nvidia-peermem":      {host: healthyNVIDIA("0x20b2").with(tree{"sys/module/nvidia_peermem/initstate": "live\n"}), want: "nvidia_peermem: the module holds the driver: A100-80GB cannot be reset to switch MIG"},
 		"mig-reset":           {host: healthyNVIDIA("0x20b2").without(device + "/reset"), want: address + ": cannot be reset: MIG cannot be switched on A100-80GB"},
+		"virtual-gpu":         {host: healthyAMD(), cfg: Config{Guests: []string{address}}, want: address + ": it is a virtual GPU: only its host can set its modes or MIG"},
 		"nvidia-cdi":          {host: healthyNVIDIA("0x2330").with(tree{"etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.service": ""}), want: "nvidia-cdi-refresh.service: it has written no CDI file: containers get no GPU"},
 
 		"vfio":             {host: gpu(address, "0x10de", "0x2330", "vfio-pci"), want: address + ": H100-80GB is bound to vfio-pci"},

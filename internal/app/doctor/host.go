@@ -13,6 +13,13 @@ import (
 	"dcm/internal/sanitize"
 )
 
+func virtualGPU(f *facts) (out []problem) {
+	for _, address := range f.cfg.Guests {
+		out = append(out, problem{address, "it is a virtual GPU: only its host can set its modes or MIG"})
+	}
+	return out
+}
+
 func boundToVFIO(f *facts) (out []problem) {
 	for _, g := range f.gpus {
 		if g.driver == "vfio-pci" {

@@ -194,7 +194,7 @@ func TestDevices_VirtualFunction(t *testing.T) {
 	f.function("0000:02:00.0", "038000", "1002:74b5", "amdgpu", "card1")
 	f.modes("0000:02:00.0", "SPX", "SPX", "NPS1", "")
 	got, err := whole(f.roots()).all.Devices(t.Context())
-	if err != nil || len(got) != 1 || !got[0].ReadOnly || got[0].Model != "MI300X VF" {
+	if err != nil || len(got) != 1 || !got[0].ReadOnly || !got[0].Guest || got[0].Model != "MI300X VF" {
 		t.Errorf("devices %+v, error %v; want one read-only MI300X VF", got, err)
 	}
 }

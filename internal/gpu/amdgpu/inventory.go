@@ -36,7 +36,7 @@ func (n *inventory) describeAll(functions []*gpu.Function, nodes []kfdNode, hidd
 	sysfs.Each(len(functions), func(i int) {
 		f := functions[i]
 		if m, ok := partition.LookupModel(partition.AMD, f.Device.Device); ok {
-			f.Model, f.XCC = m.Name, m.XCC
+			f.Model, f.XCC, f.Guest = m.Name, m.XCC, m.Virtual
 			f.Source["model"] = gpu.Table
 			if m.XCC > 0 {
 				f.Source["xcc"] = gpu.Table

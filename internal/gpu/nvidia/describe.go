@@ -18,6 +18,8 @@ import (
 const (
 	notLoaded = "the " + driver + " driver is not loaded"
 	noMIG     = "no MIG"
+
+	vGPUGuest = "only the host can set the MIG mode of a virtual GPU"
 )
 
 // inventory reads the GPUs and their MIG instances. It is a [gpu.Inspector].
@@ -108,8 +110,11 @@ func (n *inventory) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, mino
 			f.Source[fact] = source(reply)
 		}
 	}
+	f.Guest = g.Virtualization == nvml.VGPUGuest
 	if g.MIG == nil {
-		f.SkipReason = noMIG
+		if f.SkipReason = noMIG; f.Guest {
+			f.SkipReason += ": " + vGPUGuest
+		}
 		return
 	}
 	f.MIG, f.MIGPending = geometry(g), g.MIG.Current != g.MIG.Pending
@@ -144,11 +149,11 @@ func isHollow(i nvml.Instance) bool { return len(i.Compute) == 0 }
 
 // geometryBlocked returns why instances of the GPU cannot be changed, or "".
 func (n *inventory) geometryBlocked(g nvml.GPU) string {
+	if g.Virtualization == nvml.VGPUGuest {
+		return vGPUGuest
+	}
 	if unit := n.conflictingUnit(); unit != "" {
 		return unit + " is enabled and also sets MIG; `systemctl mask --now " + unit + "` leaves MIG to dcm, see dcm-nvidia(7)"
-	}
-	if g.Virtualization == nvml.VGPUGuest {
-		return "only the host can set the MIG mode of a virtual GPU"
 	}
 	return ""
 }

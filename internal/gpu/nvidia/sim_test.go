@@ -35,6 +35,9 @@ func TestExecute_EveryBoard(t *testing.T) {
 		"a100-8":         {{"1g.10gb": 7}, {"7g.80gb": 1}, {"3g.40gb": 2}, {"2g.20gb": 3}, {"1g.10gb": 6, "1g.10gb+me": 1}, {}},
 		"a30-4":          {{"1g.6gb": 4}, {"2g.12gb": 2}, {"4g.24gb": 1}, {"2g.12gb": 1, "1g.6gb": 2}, {"1g.6gb": 3, "1g.6gb+me": 1}},
 		"b200-8":         {{"1g.23gb": 7}, {"7g.180gb": 1}, {"3g.90gb": 2}, {"1g.45gb": 4}, {"4g.90gb": 1, "2g.45gb": 1, "1g.23gb": 1}},
+		"gb300-4":        {{"1g.35gb": 7}, {"3g.139gb": 2}, {"4g.139gb": 1, "2g.70gb": 1, "1g.35gb": 1}},
+		"b300-8":         {{"1g.34gb": 7}, {"3g.135gb": 2}, {"7g.269gb": 1}},
+		"rtx-pro-4500-4": {{"1g.16gb": 2}, {"2g.32gb": 1}},
 		"rtx-pro-6000-4": {{"1g.24gb": 4}, {"2g.48gb": 2}, {"4g.96gb": 1}, {"1g.24gb+gfx": 4}, {"1g.24gb+me.all": 1, "1g.24gb-me": 3}},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -225,7 +228,7 @@ func TestPlan_BlockedGPU(t *testing.T) {
 		given func(*bench)
 		want  string
 	}{
-		"a vGPU":                           {"h100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 2 }) }, "virtual GPU"},
+		"a vGPU":                           {"h100-vgpu-2", func(*bench) {}, "virtual GPU"},
 		"an Ampere in a virtual machine":   {"a100-8", func(b *bench) { b.change(func(s *standin.State) { s.GPUs[0].Virtualization = 1 }) }, "passed-through"},
 		"another unit that configures MIG": {"h100-8", func(b *bench) { b.rival = "nvidia-mig-manager.service" }, "systemctl mask --now nvidia-mig-manager.service"},
 	} {
@@ -350,5 +353,21 @@ func TestDescribe_AccessDenied(t *testing.T) {
 		if d.AccessDenied || (d.SkipReason != "") != (i == 3) {
 			t.Errorf("a GPU that the driver did not bring up: GPU %d: access denied %t, %q", i, d.AccessDenied, d.SkipReason)
 		}
+	}
+}
+
+// In the guest of a vGPU the reason is shown, whether the driver reports MIG there or not.
+func TestDescribe_VGPU(t *testing.T) {
+	b := newBench(t, "h100-vgpu-2")
+	b.change(func(s *standin.State) { s.GPUs[1].MIG = false })
+	devices, err := b.node.Devices(t.Context())
+	if err != nil || len(devices) != 2 {
+		t.Fatalf("%d devices, %v", len(devices), err)
+	}
+	if d := devices[0]; !d.Guest || d.GeometryBlocked != vGPUGuest {
+		t.Errorf("with MIG: guest %t, %q", d.Guest, d.GeometryBlocked)
+	}
+	if d := devices[1]; !d.Guest || d.SkipReason != noMIG+": "+vGPUGuest {
+		t.Errorf("without MIG: guest %t, %q", d.Guest, d.SkipReason)
 	}
 }

@@ -82,7 +82,7 @@ func (m Model) unlisted() Model {
 }
 
 // Kind returns the model's name in `dcm check --node`, "mi300x".
-func (m Model) Kind() string { return strings.ToLower(m.Name) }
+func (m Model) Kind() string { return strings.ReplaceAll(strings.ToLower(m.Name), " ", "-") }
 
 // LookupModel returns the model with that PCI vendor and device id.
 func LookupModel(vendor Vendor, device uint16) (Model, bool) {

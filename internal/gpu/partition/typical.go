@@ -19,7 +19,7 @@ func Typical(device uint16, n int) []GPU {
 		}
 	}
 	switch {
-	case len(memory) == 1:
+	case len(memory) == 1 || model.Virtual:
 		memory = nil // the mode is shown and cannot be changed
 	case device == 0x74a1:
 		memory = append(memory, NPS8) // the device lists it, no compute mode accepts it
@@ -31,7 +31,7 @@ func Typical(device uint16, n int) []GPU {
 			Address: Address(fmt.Sprintf("%04x:%02x:00.0", domain, bus)),
 			Vendor:  AMD, Device: device, XCC: model.XCC, Hive: 1,
 			Compute: SPX, AvailableCompute: model.computeFor(NPS1),
-			Memory: NPS1, AvailableMemory: memory,
+			Memory: NPS1, AvailableMemory: memory, ReadOnly: model.Virtual,
 		}
 	}
 	return gpus
@@ -73,7 +73,7 @@ func ParseNode(kind string) ([]GPU, error) {
 func NodeModels() []string {
 	var out []string
 	for _, m := range models() {
-		if m.accepted != nil && !m.Virtual {
+		if m.accepted != nil {
 			out = append(out, m.Kind())
 		}
 	}
@@ -94,7 +94,7 @@ func parseNodePart(kind string) []GPU {
 		return nil
 	}
 	for _, m := range models() {
-		if m.Kind() == strings.ToLower(kind[:at]) && m.accepted != nil && !m.Virtual {
+		if m.Kind() == strings.ToLower(kind[:at]) && m.accepted != nil {
 			return Typical(m.Device, int(n))
 		}
 	}

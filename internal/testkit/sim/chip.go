@@ -23,7 +23,7 @@ type Chip struct {
 	JPEG   int
 	VRAM   uint64 // bytes
 	APU    bool
-	Locked bool // an SR-IOV virtual function: only the host can change its modes
+	Locked bool // an SR-IOV virtual function or a vGPU: only the host can change its modes
 
 	MIG string // the board's name in the stand-in for libnvidia-ml; "" for a GPU without MIG
 

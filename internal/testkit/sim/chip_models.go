@@ -46,6 +46,21 @@ func h200() Chip { return nvidiaChip("NVIDIA H200", 0x2335, 0x18be, 141, "H200-1
 
 func gb200() Chip { return nvidiaChip("NVIDIA GB200", 0x2941, 0x2046, 186, "GB200") }
 
+func gb300() Chip { return nvidiaChip("NVIDIA GB300", 0x31c2, 0x21f1, 278, "GB300") }
+
+func b300() Chip { return nvidiaChip("NVIDIA B300 SXM6 AC", 0x3182, 0x20e6, 269, "B300") }
+
+func rtxPro4500() Chip {
+	return nvidiaChip("NVIDIA RTX PRO 4500 Blackwell", 0x2c31, 0x2051, 32, "RTX-PRO-4500")
+}
+
+// h100VGPU is a vGPU as its guest sees it: only the host can change MIG.
+func h100VGPU() Chip {
+	c := nvidiaChip("NVIDIA H100XM-80C", 0x2330, 0x1a00, 80, "H100-80GB")
+	c.Locked = true
+	return c
+}
+
 func rtxPro5000() Chip {
 	return nvidiaChip("NVIDIA RTX PRO 5000 Blackwell", 0x2bb3, 0x204d, 48, "RTX-PRO-5000")
 }

@@ -40,6 +40,9 @@ func (n *Node) beginMIG() error {
 	s.Privileged = true
 	for i, b := range n.nvidias() {
 		g := &s.GPUs[i]
+		if b.Chip.Locked {
+			g.Virtualization = 2
+		}
 		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
 	}
 	return errors.Join(err, standin.Write(n.opts.MIG, s))

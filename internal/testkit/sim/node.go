@@ -144,8 +144,15 @@ func (n *Node) bind(b *board) {
 	n.changed()
 }
 
-// vanish removes a GPU from the bus. The caller holds n.mu.
+// vanish removes a GPU from the bus: it is unbound first, and the device's event comes last
+// (device_del). The caller holds n.mu.
 func (n *Node) vanish(b *board) {
+	if b.bound {
+		n.went(b)
+	}
+	if !b.vanished {
+		n.emit("remove", pciPath(b.Address), "pci")
+	}
 	b.vanished, b.bound = true, false
 	if b.Chip.NVIDIA() {
 		n.lose(b)

@@ -53,7 +53,7 @@ func TestUevent_Reload(t *testing.T) {
 	}
 }
 
-// A GPU that is added to the bus is probed if its driver is loaded.
+// A GPU is unbound before it leaves the bus. If it is added again, it is probed if its driver is loaded.
 func TestUevent_HotPlug(t *testing.T) {
 	k, err := LookupKind("mi210-2")
 	if err != nil {
@@ -66,6 +66,13 @@ func TestUevent_HotPlug(t *testing.T) {
 		n := New(k, Options{Uevent: func(u Uevent) { seen = append(seen, u) }})
 		if err := n.Inject(Fault{Op: OpNow, GPU: a, Vanish: true}); err != nil {
 			t.Fatal(err)
+		}
+		removed := []Uevent{{"remove", path + "/drm/renderD129", "drm"}, {"remove", path + "/drm/card1", "drm"}, {"unbind", path, "pci"}, {"remove", path, "pci"}}
+		if diff := cmp.Diff(removed, seen); diff != "" {
+			t.Errorf("removal (-want +got):\n%s", diff)
+		}
+		if err := n.Inject(Fault{Op: OpNow, GPU: a, Vanish: true}); err != nil || len(seen) != len(removed) {
+			t.Errorf("second removal: %v, %v", err, seen)
 		}
 		if !loaded {
 			if err := n.Unload(t.Context()); err != nil {

@@ -47,7 +47,15 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 	for i, p := range processes {
 		names[i] = fmt.Sprintf("process %d (%s)", p.PID, p.Command)
 	}
+	var guests []string
+	devices, _ := host.OpenNode(h, cfg).Devices(ctx) // a GPU that cannot be read is no finding
+	for _, d := range devices {
+		if d.Guest {
+			guests = append(guests, string(d.Address))
+		}
+	}
 	return doctor.Run(h.Path(), doctor.Config{
+		Guests:    guests,
 		Clients:   host.Clients(h, cfg),
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),
 		Included:  cfg.Discover == config.Include,
