@@ -1,5 +1,5 @@
 // Command dcm-sim simulates a node with AMD GPUs. It mounts a /sys and a /dev that behave
-// like those of the amdgpu driver, and replaces modprobe if it is called by that name.
+// like those of the amdgpu driver, and replaces modprobe and rmmod if it is called by their names.
 package main
 
 import (
@@ -23,8 +23,11 @@ func main() {
 
 // run is main without the process state.
 func run(ctx context.Context, argv []string, stdout, stderr io.Writer) int {
-	if filepath.Base(argv[0]) == "modprobe" {
+	switch filepath.Base(argv[0]) {
+	case "modprobe":
 		return modprobe(argv[1:], "/", stderr)
+	case "rmmod":
+		return rmmod(argv[1:], stderr)
 	}
 	root := newRoot()
 	root.SetArgs(argv[1:])

@@ -35,8 +35,10 @@ const module = "amdgpu"
 // configuration.
 func modprobe(args []string, root string, stderr io.Writer) int {
 	r := parseModprobe(args)
-	if slices.Contains(r.modules, "nvidia") && !r.dry {
-		return modprobeNVIDIA(r, stderr)
+	for _, name := range r.modules {
+		if name = strings.ReplaceAll(name, "-", "_"); !r.dry && (name == "nvidia" || name == displayModule) {
+			return modprobeNVIDIA(r, name, stderr)
+		}
 	}
 	if !slices.Contains(r.modules, module) || r.dry {
 		return 0
@@ -65,17 +67,40 @@ func modprobe(args []string, root string, stderr io.Writer) int {
 	return 1
 }
 
-// modprobeNVIDIA does the same for nvidia, with all modules that use it.
-func modprobeNVIDIA(r modprobeRequest, stderr io.Writer) int {
+// displayModule is the module with the DRM devices of NVIDIA's GPUs.
+const displayModule = "nvidia_drm"
+
+// modprobeNVIDIA does the same for nvidia, with all modules that use it, or for nvidia_drm alone.
+func modprobeNVIDIA(r modprobeRequest, name string, stderr io.Writer) int {
 	message := "load"
 	if r.remove {
 		message = "unload"
+	}
+	if name == displayModule {
+		message += " " + name
 	}
 	err := control(r.mount, "nvidia", message)
 	if err == nil || r.remove && errors.Is(err, syscall.ENOENT) && mountedAt(r.mount) {
 		return 0
 	}
-	fmt.Fprintf(stderr, "modprobe: FATAL: cannot %s nvidia: %v\n", message, err)
+	fmt.Fprintf(stderr, "modprobe: FATAL: cannot %s: %v\n", message, err)
+	return 1
+}
+
+// rmmod implements rmmod(8) for nvidia_drm. It succeeds for every other module without doing anything.
+func rmmod(args []string, stderr io.Writer) int {
+	if !slices.Contains(args, displayModule) {
+		return 0
+	}
+	err := control(defaultMount(), "nvidia", "unload "+displayModule)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, syscall.EBUSY):
+		fmt.Fprintf(stderr, "rmmod: ERROR: Module %s is in use\n", displayModule)
+	default:
+		fmt.Fprintf(stderr, "rmmod: ERROR: could not remove '%s': %v\n", displayModule, err)
+	}
 	return 1
 }
 

@@ -35,6 +35,7 @@ func newServe() *cobra.Command {
 	c.Flags().BoolVar(&o.OldMinors, "old-minors", false, "as in kernels before 6.12: at most 64 DRM minors of each kind")
 	c.Flags().BoolVar(&o.Scattered, "scattered-minors", false, "DRM minors in no order, as after rebinds")
 	c.Flags().StringVar(&o.MIG, "mig", "", "state file of the stand-in for libnvidia-ml")
+	c.Flags().BoolVar(&o.Modeset, "modeset", false, "nvidia_drm has modeset=1, and so holds NVIDIA's GPUs")
 	uevents := c.Flags().Bool("uevents", false, "send kernel events of the devices to all listeners of this host")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		k, err := sim.LookupKind(*kind)

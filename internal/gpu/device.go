@@ -45,6 +45,10 @@ type Device struct {
 	// if there is none. [Holder.Attached] has the GPUs that a process uses through it.
 	SharedNode string
 
+	// HeldBy is the kernel module that must be unloaded before the GPU is reset; nil if
+	// there is none.
+	HeldBy *HoldingModule
+
 	// Guest reports whether the device is a virtual function or a vGPU, which only its host can divide.
 	Guest bool
 

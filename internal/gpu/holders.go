@@ -74,7 +74,8 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 
 // Blockers returns the holders that make the steps fail. For a driver reload these are all
 // holders of a GPU of the driver, and all leases. For other steps they are those that use the
-// changed GPU. A holder that only uses MIG instances that stay does not block.
+// changed GPU. A holder that only uses MIG instances that stay does not block. A holder that keeps
+// a module loaded blocks each step before which the module must be unloaded.
 func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	var out []Holder
 	for _, h := range holders {
@@ -97,8 +98,15 @@ func (h Holder) blocks(s partition.Step, devices []Device) bool {
 		return false // instances are created in free slots, whatever uses the others
 	case s.Kind == partition.DestroyInstances && s.Kept != nil:
 		return h.usesOthers(devices[i], s.Kept.Instances)
+	case s.Kind.MayReset() && h.keeps(devices[i].HeldBy):
+		return true
 	}
 	return h.Uses(devices[i])
+}
+
+// keeps reports whether the process keeps the module loaded.
+func (h Holder) keeps(m *HoldingModule) bool {
+	return m != nil && slices.ContainsFunc(h.Devices, func(node string) bool { return hasNode(m.Nodes, node) })
 }
 
 // usesOthers reports whether the process uses the GPU for something other than the MIG

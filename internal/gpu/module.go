@@ -44,16 +44,16 @@ func (m Module) UseCount() (count int, modules []string, ok bool) {
 	for _, e := range entries {
 		modules = append(modules, sanitize.Text(e.Name()))
 	}
-	if m.hasConsole() {
+	if m.HasConsole() {
 		modules = append(modules, "the text console (see /sys/class/vtconsole)")
 	}
 	return count, modules, true
 }
 
-// hasConsole reports whether the kernel's text console is on a GPU of the driver. It then
+// HasConsole reports whether the kernel's text console is on a GPU of the driver. It then
 // holds the module (drivers/video/fbdev/core/fbcon.c, fbcon_open), without being listed. The
 // console is on the first framebuffer, unless the kernel command line says otherwise.
-func (m Module) hasConsole() bool {
+func (m Module) HasConsole() bool {
 	driver, err := filepath.EvalSymlinks(filepath.Join(m.Sys, "class/graphics/fb0/device/driver/module"))
 	if err != nil || filepath.Base(driver) != m.Name {
 		return false

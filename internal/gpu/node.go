@@ -16,6 +16,8 @@ type Node struct {
 	bus    bus
 	wait   waitOptions
 	leases func() []Holder // nil: none
+
+	modprobe, rmmod []string // nil: the programs of that name
 }
 
 // Option configures a [Node].

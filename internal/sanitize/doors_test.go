@@ -80,7 +80,7 @@ func doors() map[string]string {
 		"record.tableFormat":                      "takes numbers out of a table",
 		"host.Host.Kernel":                        escapes,
 		"gpu.Module.UseCount":                     escapes,
-		"gpu.Module.hasConsole":                   "compares the names",
+		"gpu.Module.HasConsole":                   "compares the names",
 		"gpu.ReadMinors":                          matched,
 		"gather.about":                            escapes,
 		"guard.cgroupOf":                          compared,
@@ -115,14 +115,14 @@ func doors() map[string]string {
 		"devguard.Guard.begin":                    "opens a directory of cgroups, and reads nothing",
 
 		// other programs
-		"amdgpu.modprobe.run": escapes,
-		"serve.Request":       "a request that dcm has made, in a program that holds a vendor's library",
-		"serve.keepStdout":    writes,
-		"call.runIn":          "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
-		"bundle.output":       escapes,
-		"slurm.Scontrol":      escapes,
-		"client.FromDaemon":   own,
-		"client.askedUsage":   own,
+		"modprobe.Program.Run": escapes,
+		"serve.Request":        "a request that dcm has made, in a program that holds a vendor's library",
+		"serve.keepStdout":     writes,
+		"call.runIn":           "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
+		"bundle.output":        escapes,
+		"slurm.Scontrol":       escapes,
+		"client.FromDaemon":    own,
+		"client.askedUsage":    own,
 
 		// the bus
 		"dbusapi.checkPolkit":               escapes,

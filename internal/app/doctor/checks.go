@@ -36,7 +36,7 @@ func nvidiaChecks() []Check {
 			"install the open kernel modules", "NVIDIA driver README, Open Linux Kernel Modules", proprietary},
 		{"nvidia-library", Error, "libnvidia-ml in the library directories, /proc/driver/nvidia/version", "the library and the loaded driver have different versions",
 			"reload the driver or reboot; install the same version of both", "NVML_ERROR_LIB_RM_VERSION_MISMATCH", libraryMismatch},
-		{"nvidia-drm-modeset", Warning, "/sys/module/nvidia_drm/parameters/modeset", "nvidia_drm uses a GPU that must be reset to switch MIG",
+		{"nvidia-drm-modeset", Warning, "/sys/module/nvidia_drm/parameters/modeset", "nvidia_drm uses a GPU that must be reset to switch MIG, and reload-driver is false or a text console uses the GPU",
 			nvidia.Remedy(nvidia.DRMModule), "NVIDIA/mig-parted issue 181", drmModeset},
 		{"nvidia-peermem", Warning, "/sys/module/nvidia_peermem", "nvidia_peermem holds the driver",
 			nvidia.Remedy(nvidia.PeermemModule), "NVIDIA driver README, GPUDirect RDMA", peermem},

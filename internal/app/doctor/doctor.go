@@ -52,6 +52,7 @@ type Config struct {
 	Clients   []string // unit names
 	Exclusive bool     // a reservation is exclusive
 	Included  bool     // services that have a GPU open become clients
+	Reload    bool     // a run may unload nvidia_drm to switch MIG
 	Services  []string // units that have a GPU open, are no clients and could be
 	Guests    []string // addresses of virtual functions and vGPUs
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open

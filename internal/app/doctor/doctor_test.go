@@ -186,6 +186,26 @@ func TestRun_Remedied(t *testing.T) {
 	}
 }
 
+// nvidia_drm is no finding if a run may unload it, unless a text console keeps it loaded.
+func TestRun_UnloadedForARun(t *testing.T) {
+	host := healthyNVIDIA("0x20b2").with(tree{"sys/module/nvidia_drm/parameters/modeset": "Y\n"})
+	console := host.with(tree{
+		"sys/bus/pci/drivers/nvidia/module":    "-> ../../../../module/nvidia",
+		"sys/class/graphics/fb0/device/driver": "-> ../../../../bus/pci/drivers/nvidia",
+		"sys/module/nvidia/initstate":          "live\n",
+		"sys/class/vtconsole/vtcon1/name":      "(M) frame buffer device\n",
+		"sys/class/vtconsole/vtcon1/bind":      "1\n",
+	})
+	for name, tt := range map[string]struct {
+		host tree
+		want int
+	}{"module": {host, 0}, "console": {console, 1}} {
+		if r := Run(tt.host.write(t), Config{Reload: true}); r.Warnings != tt.want {
+			t.Errorf("%s: %d warnings, want %d: %v", name, r.Warnings, tt.want, r.Findings)
+		}
+	}
+}
+
 var manualEntry = regexp.MustCompile(`(?m)^\.TP\n\.B ([a-z\\-]+) \((warning|error)\)\n(.*)\nHint: (.*)\n`)
 
 // The manual lists the checks of the table, in its order.

@@ -68,7 +68,11 @@ func (f *facts) resetting() string {
 	return ""
 }
 
+// drmModeset finds nothing if a run may unload the module, unless a text console prevents that.
 func drmModeset(f *facts) []problem {
+	if f.cfg.Reload && !nvidia.HasConsole(f.path("sys")) {
+		return nil
+	}
 	return f.kernelHolder(nvidia.DRMModule, "modeset=1 holds every GPU")
 }
 

@@ -96,7 +96,7 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, d apply.Diff
 // Scope returns what the steps of a difference concern; nil: the whole node, as every change does
 // unless the configuration says otherwise, see [config.Config.PerGPU].
 func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
-	if !cfg.PerGPU() || len(d.Steps) == 0 || slices.ContainsFunc(d.Steps, func(s partition.Step) bool { return !s.Kind.SingleGPU() }) {
+	if !cfg.PerGPU() || len(d.Steps) == 0 || !d.SingleGPUs() {
 		return nil
 	}
 	last, err := runstate.ReadPartitions(h.Runtime())

@@ -35,11 +35,8 @@ type watched struct {
 }
 
 func (w watched) DriverUnloaded() bool {
-	if w.node.Loaded() {
-		return false
-	}
 	last, err := runstate.ReadRun(w.host.Runtime())
-	return err == nil && apply.HalfReloaded(last, w.host.BootID())
+	return err == nil && apply.DriverUnloaded(last, w.host.BootID(), w.node)
 }
 
 func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Observation, error) {

@@ -81,7 +81,7 @@ type oneshot struct {
 
 	first        bool // of this boot
 	halfReloaded bool // an earlier run has ended in the middle of a driver reload
-	unloaded     bool // and the driver is not loaded
+	unloaded     bool // and the driver, or another module that it unloaded, is not loaded
 }
 
 // newOneshot reads what earlier runs of this boot have left, and begins the report of this one.
@@ -99,11 +99,13 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	}
 	self := identity(h)
 	o := &oneshot{host: h, log: log.With("run", self.ID), first: last == nil, halfReloaded: apply.HalfReloaded(last, self.Boot)}
-	o.unloaded = o.halfReloaded && !host.OpenNode(h, nil).Loaded()
+	o.unloaded = apply.DriverUnloaded(last, self.Boot, host.OpenNode(h, nil))
 	self.Totals = runstate.Since(last, self.Boot)
 	self.Idle = runstate.IdleSince(last, self.Boot)
 	self.Pending = runstate.PendingSince(last, self.Boot)
-	self.Unloaded = o.unloaded
+	if o.halfReloaded {
+		self.Unloaded, self.UnloadedModules = !host.OpenNode(h, nil).Loaded(), last.UnloadedModules
+	}
 	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
 	history := newHistoryWriter(h, o.log)
 	o.recorder = apply.NewRecorder(self, o.log, func(r runstate.Run) {

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Rollback      bool                              // undo all changes after a failure; otherwise keep those that succeeded
 	EachGPU       bool                              // with Rollback: each GPU succeeds or is undone by itself, if no step concerns others
-	ReloadDriver  bool                              // the driver may be reloaded for a memory mode
+	ReloadDriver  bool                              // the driver may be reloaded for a memory mode, and modules unloaded to switch MIG
 	DeviceTimeout time.Duration                     // limit of all waits of the run for the driver to bring up its GPUs
 	StepTimeout   time.Duration                     // limit of one request or one round of switches
 	ReloadTimeout time.Duration                     // limit of a driver reload
@@ -52,7 +52,8 @@ func (e *refusal) Unwrap() error { return e.err }
 func Run(ctx context.Context, node Node, profile partition.Profile, opt Options, rec *Recorder) runstate.Run {
 	r := &run{node: node, opt: opt, rec: rec}
 	rec.begin(profile.Name)
-	result, err := r.left(r.do(ctx, profile))
+	result, err := r.do(ctx, profile)
+	result, err = r.left(r.finish(ctx, result, err))
 	return rec.end(result, r.explain(err))
 }
 
@@ -75,6 +76,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 			return runstate.Failed, err
 		}
 		r.rec.loaded()
+		if err := r.loadModules(ctx); err != nil {
+			return runstate.Failed, err
+		}
 	}
 	devices, err := r.observe(ctx)
 	if ctx.Err() != nil {
@@ -94,7 +98,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	if err := d.Judge(r.opt.Fits); err != nil {
 		return runstate.Refused, err
 	}
-	alone := r.opt.Rollback && r.opt.EachGPU && singleGPUs(d.Steps)
+	alone := r.opt.Rollback && r.opt.EachGPU && d.SingleGPUs()
 	var left *refusal
 	if alone {
 		if d, left, err = r.leave(ctx, d); err != nil {
@@ -105,6 +109,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 		return runstate.Refused, err
 	}
 	if err := r.permitted(ctx, d); err != nil {
+		return runstate.Refused, err
+	}
+	if err := r.unloadModules(ctx, d); err != nil {
 		return runstate.Refused, err
 	}
 	r.difference = d
@@ -351,17 +358,17 @@ func Load(ctx context.Context, driver Driver, limit time.Duration, rec *Recorder
 		return err
 	}
 	rec.loaded()
-	return nil
+	return r.loadModules(ctx)
 }
 
 // HalfReloaded reports whether the last run of this boot ended between the unloading and the
-// loading of the driver, may have done so, or has not repaired an earlier such end. If a run is
+// loading of the driver or another module, may have done so, or has not repaired an earlier such end. If a run is
 // killed, its report may lack the start of a step, but has the plan, which is published before.
 func HalfReloaded(last *runstate.Run, boot string) bool {
 	if last == nil || last.Boot != boot {
 		return false
 	}
-	return last.Unloaded || slices.ContainsFunc(last.Steps, func(s runstate.Step) bool {
+	return last.Unloaded || len(last.UnloadedModules) > 0 || slices.ContainsFunc(last.Steps, func(s runstate.Step) bool {
 		begun := !s.Started.IsZero() || last.Result == runstate.Running
 		return s.Kind == partition.ReloadDriver && begun && (s.Finished.IsZero() || s.Error != "")
 	})

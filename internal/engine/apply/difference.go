@@ -89,6 +89,8 @@ func (d Difference) Refusal(mayReload bool, blocking []runstate.Holder) *runstat
 		}
 	case len(blocking) > 0:
 		return runstate.InUse(blocking)
+	case !mayReload:
+		return d.modulesRefusal()
 	}
 	return nil
 }

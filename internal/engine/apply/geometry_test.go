@@ -48,6 +48,9 @@ func (s *sliced) WaitAfterLoad(ctx context.Context) ([]gpu.Device, error) { retu
 func (s *sliced) Usage(context.Context) (gpu.Usage, error)                { return gpu.Usage{}, nil }
 func (s *sliced) Loaded() bool                                            { return true }
 func (s *sliced) Load(context.Context) error                              { return nil }
+func (s *sliced) ModuleLoaded(string) bool                                { return true }
+func (s *sliced) UnloadModule(context.Context, string) error              { return nil }
+func (s *sliced) LoadModule(context.Context, string) error                { return nil }
 func (s *sliced) PendingWrites() []gpu.PendingWrite                       { return nil }
 func (s *sliced) Traits() []gpu.Traits {
 	return []gpu.Traits{{Vendor: partition.NVIDIA, Driver: "nvidia"}}

@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,8 +92,12 @@ func migMatrix() []migTrial {
 
 // migBench is a node of three H100 with the stand-in for NVIDIA's library.
 type migBench struct {
-	state string
-	node  *gpu.Node
+	state     string
+	sim       *simtest.Node
+	proc      string // with no processes but those of [migBench.hold]
+	node      *gpu.Node
+	reload    bool               // the value of reload-driver
+	published func(runstate.Run) // receives each report; may be nil
 }
 
 // buildNVML builds dcm-nvml and the stand-in for the library, for all trials.
@@ -134,9 +140,49 @@ func newMIGBenchOf(t *testing.T, program, library, name string, opts sim.Options
 		t.Fatal(err)
 	}
 	b.update(t, func(s *standin.State) { s.Privileged = false })
-	roots := gpu.Roots{Sys: s.Sys, Proc: s.Mount + "/proc", Dev: s.Dev}
-	b.node = gpu.Open(s.Sys, []gpu.Vendor{nvidia.Open(roots, nvidia.Program(program, own, "--sys", s.Sys, "--dev", s.Dev), nvidia.RequestTimeout(8*time.Second))}, gpu.PollInterval(5*time.Millisecond))
+	b.sim, b.proc = s, filepath.Join(dir, "proc")
+	if err := os.Mkdir(b.proc, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(s.Mount, "proc/driver"), filepath.Join(b.proc, "driver")); err != nil {
+		t.Fatal(err)
+	}
+	roots := gpu.Roots{Sys: s.Sys, Proc: b.proc, Dev: s.Dev}
+	b.node = gpu.Open(s.Sys, []gpu.Vendor{nvidia.Open(roots, nvidia.Program(program, own, "--sys", s.Sys, "--dev", s.Dev), nvidia.RequestTimeout(8*time.Second))}, gpu.PollInterval(5*time.Millisecond), gpu.ModulePrograms(s.Modprobe, s.Rmmod))
 	return b
+}
+
+// hold starts a process that has a device node open. release ends it.
+func (b migBench) hold(t *testing.T, device string) (pid int, release func()) {
+	t.Helper()
+	node, err := os.Open(filepath.Join(b.sim.Dev, device))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	user := exec.Command("sleep", "infinity")
+	user.ExtraFiles = []*os.File{node}
+	if err := user.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid = user.Process.Pid
+	own := strconv.Itoa(pid)
+	if err := os.Symlink("/proc/"+own, filepath.Join(b.proc, own)); err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() {
+		_ = user.Process.Kill()
+		_ = user.Wait() // killed
+	})
+	t.Cleanup(end)
+	return pid, func() {
+		t.Helper()
+		end()
+		unused := func(u gpu.Usage) bool { return len(u.Holders) == 0 && u.Drivers[0].Unexplained() == 0 }
+		if err := b.node.WaitUsage(t.Context(), unused); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (b migBench) update(t *testing.T, change func(*standin.State)) {
@@ -168,9 +214,19 @@ func (b migBench) shapes(t *testing.T) string {
 }
 
 func (b migBench) run(t *testing.T, geometryText string, rollback bool) runstate.Run {
-	opt := Options{Rollback: rollback, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
+	t.Helper()
+	publish := b.published
+	if publish == nil {
+		publish = func(runstate.Run) {}
+	}
+	return b.runWith(t, geometryText, rollback, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), publish))
+}
+
+func (b migBench) runWith(t *testing.T, geometryText string, rollback bool, rec *Recorder) runstate.Run {
+	t.Helper()
+	opt := Options{Rollback: rollback, ReloadDriver: b.reload, Load: len(rec.unloadedModules()) > 0, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
 	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
-	return Run(t.Context(), nodeOf(b.node), p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
+	return Run(t.Context(), nodeOf(b.node), p, opt, rec)
 }
 
 func TestFaultMatrixOfMIG(t *testing.T) {
@@ -199,20 +255,91 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 	}
 }
 
-// If a kernel module holds the GPUs, the error names the module and is not transient: a retry would
+// If nvidia_drm holds the GPUs, a run that may not unload it is refused and names it. A retry would
 // fail too and restart the clients needlessly.
 func TestRun_HeldInKernel(t *testing.T) {
 	program, library := buildNVML(t)
 	for _, modeset := range []bool{true, false} {
 		b := newMIGBenchOf(t, program, library, "a100-8", sim.Options{Modeset: modeset})
-		b.update(t, func(s *standin.State) { s.Knobs = []string{"mode-activation 19 " + aside} })
 		run := b.run(t, "1g.10gb", true)
-		if run.Error == nil {
-			t.Fatalf("%s", run.Result)
+		if !modeset {
+			if run.Result != runstate.Applied {
+				t.Errorf("without modeset: %s, %+v", run.Result, run.Error)
+			}
+			continue
 		}
-		named := strings.Contains(run.Error.Text, "nvidia_drm holds it") && strings.Contains(run.Error.Hint, "nvidia-drm.modeset=0")
-		if named != modeset || run.Error.Transient == modeset {
-			t.Errorf("modeset %t: %s, %+v", modeset, run.Result, run.Error)
+		if run.Result != runstate.Refused || run.Error.Transient || !strings.Contains(run.Error.Text, "nvidia_drm is unloaded, and reload-driver is false") ||
+			!strings.Contains(run.Error.Hint, "nvidia-drm.modeset=0") {
+			t.Errorf("with modeset: %s, %+v", run.Result, run.Error)
+		}
+	}
+}
+
+// A run that may reload drivers unloads nvidia_drm before the GPUs are reset and loads it again. If a
+// process keeps it loaded, the process is named and nothing changes.
+func TestRun_UnloadsHoldingModule(t *testing.T) {
+	program, library := buildNVML(t)
+	b := newMIGBenchOf(t, program, library, "a100-8", sim.Options{Modeset: true})
+	b.reload = true
+	pid, release := b.hold(t, "dri/renderD128")
+	run := b.run(t, "1g.10gb", true)
+	if run.Result != runstate.Refused || len(run.Holders) != 1 || run.Holders[0].PID != pid {
+		t.Errorf("with a process: %s, %+v, holders %+v", run.Result, run.Error, run.Holders)
+	}
+	release()
+	var loaded []bool
+	b.published = func(runstate.Run) { loaded = append(loaded, b.node.ModuleLoaded("nvidia_drm")) }
+	run = b.run(t, "1g.10gb", true)
+	if run.Result != runstate.Applied || len(run.UnloadedModules) > 0 || !loaded[len(loaded)-1] || !slices.Contains(loaded, false) {
+		t.Errorf("%s, %+v, unloaded %q, loaded at each report: %v", run.Result, run.Error, run.UnloadedModules, loaded)
+	}
+	if run := b.run(t, "2g.20gb", true); run.Result != runstate.Applied || !b.node.ModuleLoaded("nvidia_drm") {
+		t.Errorf("instances only: %s, %+v", run.Result, run.Error)
+	}
+	b.update(t, func(s *standin.State) { s.Knobs = []string{"mode-activation 19 " + aside} })
+	if run := b.run(t, "off", true); run.Result != runstate.RolledBack || !b.node.ModuleLoaded("nvidia_drm") {
+		t.Errorf("a step that fails: %s, %+v, unloaded %q", run.Result, run.Error, run.UnloadedModules)
+	}
+}
+
+// If a run is killed after any of its reports, the report names each module that is not loaded, and the
+// next run loads it.
+func TestRun_KilledWithModuleUnloaded(t *testing.T) {
+	program, library := buildNVML(t)
+	b := newMIGBenchOf(t, program, library, "a100-8", sim.Options{Modeset: true})
+	b.reload = true
+	unloaded := 0
+	b.published = func(r runstate.Run) {
+		if !b.node.ModuleLoaded("nvidia_drm") {
+			unloaded++
+			if !HalfReloaded(&r, r.Boot) || !DriverUnloaded(&r, r.Boot, b.node) {
+				t.Errorf("report without the module that is unloaded: %+v", r)
+			}
+		}
+	}
+	if run := b.run(t, "1g.10gb", true); run.Result != runstate.Applied || unloaded == 0 {
+		t.Fatalf("%s, %+v, %d reports with the module unloaded", run.Result, run.Error, unloaded)
+	}
+	b.published = nil
+	if err := b.node.UnloadModule(t.Context(), "nvidia_drm"); err != nil {
+		t.Fatal(err)
+	}
+	killed := runstate.Run{ID: "killed", Result: runstate.Running, UnloadedModules: []string{"nvidia_drm"}}
+	for name, load := range map[string]func(*Recorder) []string{
+		"with a profile": func(rec *Recorder) []string { return b.runWith(t, "1g.10gb", true, rec).UnloadedModules },
+		"without": func(rec *Recorder) []string {
+			if err := Load(t.Context(), b.node, time.Minute, rec); err != nil {
+				t.Error(err)
+			}
+			return rec.Run().UnloadedModules
+		},
+	} {
+		if err := b.node.UnloadModule(t.Context(), "nvidia_drm"); err != nil {
+			t.Fatal(err)
+		}
+		rec := NewRecorder(runstate.Run{ID: name, UnloadedModules: killed.UnloadedModules}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
+		if left := load(rec); len(left) > 0 || !b.node.ModuleLoaded("nvidia_drm") {
+			t.Errorf("%s: left are %q", name, left)
 		}
 	}
 }

@@ -38,6 +38,11 @@ type Driver interface {
 	Load(ctx context.Context) error
 	// Traits returns the traits of the vendors whose GPUs the node may have.
 	Traits() []gpu.Traits
+
+	// The following methods are for kernel modules that hold GPUs, see [gpu.HoldingModule].
+	ModuleLoaded(name string) bool
+	UnloadModule(ctx context.Context, name string) error
+	LoadModule(ctx context.Context, name string) error
 }
 
 // Executor changes the GPUs.

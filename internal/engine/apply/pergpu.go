@@ -12,9 +12,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// singleGPUs reports whether each step changes one GPU only.
-func singleGPUs(steps partition.Steps) bool {
-	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !s.Kind.SingleGPU() })
+// SingleGPUs reports whether each step changes one GPU only, and no module of all GPUs has to be
+// unloaded.
+func (d Difference) SingleGPUs() bool {
+	return len(d.Modules()) == 0 && !slices.ContainsFunc(d.Steps, func(s partition.Step) bool { return !s.Kind.SingleGPU() })
 }
 
 // BlockedBy returns the GPUs whose steps the reported holders block.
@@ -88,8 +89,14 @@ func (o Options) covers(d Difference) error {
 			return notRequested(c.GPU)
 		}
 	}
+	if len(d.Modules()) > 0 {
+		return errModules
+	}
 	return nil
 }
+
+// errModules refuses a change of single GPUs that has to unload a module of all GPUs.
+var errModules = &refusal{err: errors.New("a kernel module that serves all GPUs has to be unloaded, and the change is of single GPUs"), hint: "dcm plans again and retries", transient: true}
 
 func notRequested(gpu partition.Address) *refusal {
 	return &refusal{err: fmt.Errorf("%s: has to change too, and the change was not requested for it", gpu), hint: "dcm plans again and retries", transient: true}

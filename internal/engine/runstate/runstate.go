@@ -71,6 +71,9 @@ type Run struct {
 	Warnings []string `json:"warnings,omitempty"` // problems that did not fail the run
 
 	Unloaded bool `json:"unloaded,omitempty"` // an earlier run has left the driver unloaded, and this one has not loaded it
+	// UnloadedModules are further kernel modules that this run or an earlier one has unloaded, or is
+	// about to unload, and has not loaded again.
+	UnloadedModules []string `json:"unloaded_modules,omitempty"`
 }
 
 // Error is why a run failed.

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/modprobe"
 )
 
 // errReadOnly is the error of a mode file without write permission.
@@ -30,7 +31,7 @@ func errorMeanings() []errorMeaning {
 			"End the processes that `dcm holders` names, or list their units as clients.", true},
 		{unix.EPERM, "the GPU is in reset",
 			"Wait until the reset is over; see the kernel log for its cause.", true},
-		{errKilled, "", "", true},
+		{modprobe.ErrKilled, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
 		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/modprobe"
 )
 
 // ReloadError is a failed reload of the driver.
@@ -37,7 +38,7 @@ func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 
 // Hint says what to do about it.
 func (e *ReloadError) Hint() string {
-	if errors.Is(e.Err, errKilled) {
+	if errors.Is(e.Err, modprobe.ErrKilled) {
 		return "See the kernel log for what killed modprobe, for example a lack of memory. dcm retries."
 	}
 	if e.UnloadFailed {
@@ -49,8 +50,8 @@ func (e *ReloadError) Hint() string {
 // module is the kernel module of the driver. It is a [gpu.DriverLoader].
 type module struct {
 	gpu.Module
-	modprobe modprobe
-	busy     retry // of an unload while the driver is in use
+	modprobe []string // see [Modprobe]
+	busy     retry    // of an unload while the driver is in use
 }
 
 // loadTimeout is the time for a driver load after the caller's deadline.
@@ -75,7 +76,7 @@ func (m *module) reload(ctx context.Context) error {
 // and not the exit status, since modprobe -r may fail for another module that amdgpu used.
 func (m *module) unload(ctx context.Context) error {
 	return m.busy.run(ctx, m.busy.until(), func() (busy bool, err error) {
-		err = m.modprobe.run(ctx, "-r", driver)
+		err = modprobe.Modprobe.Run(ctx, m.modprobe, "-r", driver)
 		if !m.Loaded() {
 			return false, nil
 		}
@@ -116,5 +117,5 @@ func (m *module) tryLoad(ctx context.Context) error {
 		defer cancel()
 		ctx = alone
 	}
-	return m.modprobe.run(ctx, driver)
+	return modprobe.Modprobe.Run(ctx, m.modprobe, driver)
 }

@@ -8,7 +8,7 @@ import (
 
 // settings are the options of the vendor.
 type settings struct {
-	modprobe      modprobe
+	modprobe      []string         // replaces the program of that name; nil: it does not
 	busy          retry            // of a write or unload while the GPU is busy
 	limits        openfiles.Limits // of the scan of open files
 	smi           *SMI             // nil: the library is not used

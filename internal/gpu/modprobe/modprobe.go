@@ -1,5 +1,6 @@
-// Package modprobe writes the modprobe.d(5) file that makes amdgpu come up in the compute
-// mode of a profile (parameter user_partt_mode). Then nothing has to be changed at boot.
+// Package modprobe runs the programs that load and unload kernel modules. It also writes the
+// modprobe.d(5) file that makes amdgpu come up in the compute mode of a profile (parameter
+// user_partt_mode). Then nothing has to be changed at boot.
 //
 // It changes only a file that it wrote itself. It knows no devices.
 package modprobe

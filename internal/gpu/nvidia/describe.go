@@ -123,6 +123,7 @@ func (n *inventory) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, mino
 	f.GeometryBlocked = n.geometryBlocked(g)
 	if f.ModeResetsGPU {
 		f.ModeBlocked = n.modeBlocked(f.Address, g)
+		f.HeldBy = n.host.holdingModule(f.Address)
 	}
 	f.ExclusiveNodes, f.Parts = n.host.exclusiveNodes(f, g, minors), partsOf(g, minors)
 }
@@ -167,6 +168,9 @@ func (n *inventory) modeBlocked(a partition.Address, g nvml.GPU) string {
 	}
 	if _, err := os.Stat(n.host.AttributePath(a, "reset")); errors.Is(err, fs.ErrNotExist) {
 		return "MIG needs a reset, and the kernel has none for this GPU" + then
+	}
+	if n.host.holdingModule(a) != nil && HasConsole(n.host.Sys) {
+		return "MIG needs a reset, and the text console (see /sys/class/vtconsole) keeps " + DRMModule + " loaded, which holds the GPU" + then
 	}
 	return ""
 }

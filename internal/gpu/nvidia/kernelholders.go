@@ -3,6 +3,7 @@ package nvidia
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"dcm/internal/gpu"
@@ -54,6 +55,25 @@ func KernelHolders(sys string) []KernelHolder {
 		out = append(out, KernelHolder{PeermemModule, false, "GPUDirect RDMA", Remedy(PeermemModule)})
 	}
 	return out
+}
+
+// HasConsole reports whether the kernel's text console is on a GPU of the driver, and so keeps
+// nvidia_drm loaded. sys is the mount point of sysfs.
+func HasConsole(sys string) bool { return gpu.Module{Sys: sys, Name: driver}.HasConsole() }
+
+// holdingModule returns [DRMModule] if it keeps the GPU from the reset that a switch of MIG needs,
+// otherwise nil.
+func (h host) holdingModule(a partition.Address) *gpu.HoldingModule {
+	holds := func(k KernelHolder) bool { return k.Module == DRMModule && k.Certain }
+	if !h.resetsForMode(a) || !slices.ContainsFunc(KernelHolders(h.Sys), holds) {
+		return nil
+	}
+	m := &gpu.HoldingModule{Name: DRMModule, Nodes: []string{"/dev/nvidia-modeset"}, Remedy: Remedy(DRMModule)}
+	cards, _ := h.drmNodes() // has no error
+	for _, name := range cards {
+		m.Nodes = append(m.Nodes, "/dev/"+name)
+	}
+	return m
 }
 
 // If the driver did not switch the MIG mode because the GPU is in use, addKernelHolders adds the

@@ -3,12 +3,45 @@ package nvidia
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
 )
+
+// Only nvidia_drm with modeset=1 must be unloaded, and only for a board that is reset.
+func TestHoldingModule(t *testing.T) {
+	const a = "0000:41:00.0"
+	for name, tt := range map[string]struct {
+		device, modeset string
+		want            bool
+	}{
+		"A100":            {"0x20b2", "Y", true},
+		"without modeset": {"0x20b2", "N", false},
+		"H100":            {"0x2330", "Y", false},
+	} {
+		sys := t.TempDir()
+		for path, text := range map[string]string{
+			"bus/pci/devices/" + a + "/device":                    tt.device,
+			"module/nvidia_drm/parameters/modeset":                tt.modeset,
+			"bus/pci/drivers/nvidia/" + a + "/drm/renderD128/dev": "226:128",
+		} {
+			path = filepath.Join(sys, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(text+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := host{gpu.Roots{Sys: sys}}.holdingModule(a)
+		if (m != nil) != tt.want || m != nil && (m.Name != DRMModule || !slices.Contains(m.Nodes, "/dev/dri/renderD128")) {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
+}
 
 // A kernel module holds a GPU without a process that has it open: the error names the module.
 func TestAddKernelHolders(t *testing.T) {

@@ -37,6 +37,9 @@ func (k Kind) mig() bool { return k == DestroyInstances || k == SetMIGMode || k 
 // Reloads reports whether the step unloads the vendor's driver, which affects all its GPUs.
 func (k Kind) Reloads() bool { return k == ReloadDriver }
 
+// MayReset reports whether a step may reset its GPU, which no kernel module may hold then.
+func (k Kind) MayReset() bool { return k == SetMIGMode }
+
 // SingleGPU reports whether the step changes one GPU and no other.
 func (k Kind) SingleGPU() bool { return k != RequestMemory && !k.Reloads() }
 

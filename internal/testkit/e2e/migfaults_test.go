@@ -191,3 +191,48 @@ func migKept(m machine) {
 	m.applied("off")
 	m.divided("MIG off", 0)
 }
+
+// migDisplay: nvidia_drm with modeset=1 is unloaded while MIG is switched, and loaded again, even if the
+// run is killed. A process that keeps it loaded is named, and no client stops.
+func migDisplay(m machine) {
+	const module = "/sys/module/nvidia_drm"
+	m.chosen("off", of80())
+	m.divided("MIG off", 0)
+	m.run(`systemd-run --quiet --unit=session sh -c 'exec 3</dev/dri/renderD128; touch /run/session; exec sleep infinity'; e2e-agent await /run/session ""`)
+	before := m.units(agentUnit)
+	if r := m.try("dcm apply small"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "session.service") {
+		m.t.Errorf("with a session: want session.service named, got exit status %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+	m.untouched(before)
+	m.divided("MIG off", 0)
+	m.run("systemctl stop session")
+	m.applied("small")
+	m.divided("7 × 1g.10gb", 7)
+	m.run("cat " + module + "/parameters/modeset")
+	for _, kill := range []string{"systemctl kill -s KILL dcm-apply", "systemctl kill -s KILL dcm; systemctl kill -s KILL dcm-apply", "systemctl kill -s TERM dcm-apply"} {
+		m.knob("hang nvmlDeviceSetMigMode")
+		profile, want, instances := "off", "MIG off", 0
+		if m.lastRun().Profile == profile {
+			profile, want, instances = "small", "7 × 1g.10gb", 7
+		}
+		m.run("rm -f /run/dcm/dcm.toml.d/*")
+		m.put(settings, geometries(profile, of80()))
+		m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+profile+`"`, `"mig-mode"`, `"unloaded_modules"`)
+		m.run(waitFor("[ ! -e " + module + " ]"))
+		m.run(kill)
+		m.knob("")
+		m.applied(profile)
+		m.divided(want, instances)
+		m.run("cat " + module + "/parameters/modeset")
+		if run := m.lastRun(); len(run.UnloadedModules) > 0 {
+			m.t.Errorf("%s: left are %q", kill, run.UnloadedModules)
+		}
+	}
+	profile := "off"
+	if m.lastRun().Profile == profile {
+		profile = "small"
+	}
+	m.put(settings, geometries(profile, of80())+"[apply]\nreload-driver = false\n")
+	m.await("/run/dcm/state.json", `"phase": "failed"`, "reload-driver is false")
+	m.run("cat " + module + "/parameters/modeset")
+}

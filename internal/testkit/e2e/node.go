@@ -22,7 +22,7 @@ func Kubernetes() string { return kubernetes }
 
 // Node returns the seed of a host with simulated GPUs of one kind. The simulator is an early
 // unit; its files are mounted at the paths of the kernel's. The seed also has a stand-in for
-// modprobe, and units that use the GPUs or do not. sim is the static binary of the simulator.
+// modprobe and rmmod, and units that use the GPUs or do not. sim is the static binary of the simulator.
 func Node(kind, sim string) (Seed, error) {
 	program, err := os.ReadFile(sim)
 	if err != nil {
@@ -33,6 +33,7 @@ func Node(kind, sim string) (Seed, error) {
 		"/etc/e2e/kind":          {Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + MIGState + "\n")},
 		"/usr/local/bin/dcm-sim": {Content: program, Mode: 0o755},
 		"/usr/sbin/modprobe":     {Link: "/usr/local/bin/dcm-sim"},
+		"/usr/sbin/rmmod":        {Link: "/usr/local/bin/dcm-sim"},
 		"/etc/systemd/system/sysinit.target.wants/e2e-node.service": {Link: "../e2e-node.service"},
 	}
 	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {

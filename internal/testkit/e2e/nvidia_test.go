@@ -74,6 +74,15 @@ func nvidia(t *testing.T, p product) {
 			}
 		})
 	}
+	for _, recipe := range suites() {
+		t.Run("modeset/"+recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			more := driverlessNVIDIA()
+			more[simulated] = e2e.File{Content: []byte(strings.TrimSpace(kindOf("a100-8")) + " --modeset\n")}
+			m := nvidiaNode(t, recipe, p, "a100-8", lib, more)
+			t.Run("nvidia_drm unloaded for a change", func(t *testing.T) { migDisplay(m.in(t)) })
+		})
+	}
 	// Tests of boards do not depend on systemd's version.
 	others := []e2e.Recipe{e2e.Trixie()}
 	if os.Getenv(everyWay) != "" {

@@ -30,7 +30,7 @@ func (n *Node) kfd(t *testing.T, pid int) *Handle {
 func (n *Node) render(t *testing.T, a partition.Address, pid int) *Handle {
 	t.Helper()
 	b := n.find(a)
-	h, err := n.openDRM(b, b.ofPartition(0)[0], pid)
+	h, err := n.openDRM(b, n.ofPartition(b, 0)[0], pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case !b.bound:
+	case !b.bound || !n.registered(b):
 		return nil, syscall.ENODEV
 	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
 		return nil, syscall.ENOENT

@@ -26,7 +26,7 @@ func (n *Node) beginMIG() error {
 	if _, err := os.Stat(n.opts.MIG); !errors.Is(err, fs.ErrNotExist) {
 		before, err := standin.Read(n.opts.MIG)
 		if err != nil || n.sameGPUs(before) {
-			return errors.Join(err, n.updateMIG((*standin.State).Reboot))
+			return errors.Join(err, n.updateMIG((*standin.State).Reboot), n.hold())
 		}
 	}
 	s, err := standin.New(n.kind.driverVersion(), "")
@@ -45,7 +45,7 @@ func (n *Node) beginMIG() error {
 		}
 		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
 	}
-	return errors.Join(err, standin.Write(n.opts.MIG, s))
+	return errors.Join(err, standin.Write(n.opts.MIG, s), n.hold())
 }
 
 func (n *Node) sameGPUs(s standin.State) bool {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"dcm/internal/gpu/nvml/standin"
@@ -68,5 +69,55 @@ func TestMIG_NoWriteAfterClose(t *testing.T) {
 	h.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("files: got %v, %v", left, err)
+	}
+}
+
+// nvidia_drm with modeset=1 holds the GPUs until it is unloaded, which an open DRM device prevents.
+func TestDisplayModule(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nvml")
+	k, err := LookupKind("a100-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(k, Options{MIG: file, Modeset: true})
+	if err := n.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	held := func(want bool) {
+		t.Helper()
+		if s, err := standin.Read(file); err != nil || s.Held != want {
+			t.Errorf("held: got %v, %v, want %v", s.Held, err, want)
+		}
+	}
+	held(true)
+	h, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.UnloadDisplay(); err != syscall.EBUSY {
+		t.Errorf("unload with an open device: %v", err)
+	}
+	held(true)
+	h.Close()
+	if err := n.UnloadDisplay(); err != nil {
+		t.Fatal(err)
+	}
+	held(false)
+	if _, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 1); err != syscall.ENODEV {
+		t.Errorf("a DRM device without its module: %v", err)
+	}
+	if err := n.UnloadDisplay(); err != syscall.ENOENT {
+		t.Errorf("second unload: %v", err)
+	}
+	if err := n.LoadDisplay(); err != nil {
+		t.Fatal(err)
+	}
+	held(true)
+	if err := n.UnloadNVIDIA(); err != nil {
+		t.Fatal(err)
+	}
+	held(false)
+	if err := n.LoadDisplay(); err != syscall.ENODEV {
+		t.Errorf("load without the driver: %v", err)
 	}
 }

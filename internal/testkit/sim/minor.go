@@ -96,8 +96,17 @@ func (n *Node) RenderNode(a partition.Address, partition int) string {
 	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
 }
 
-// ofPartition returns the minors of a partition's device.
-func (b *board) ofPartition(p int) []minor {
+// registered reports whether the DRM devices of a bound board exist. Those of NVIDIA belong to nvidia_drm.
+// The caller holds n.mu.
+func (n *Node) registered(b *board) bool {
+	return len(b.minors) > 0 && (!b.Chip.NVIDIA() || n.display == live)
+}
+
+// ofPartition returns the minors of a partition's device. The caller holds n.mu.
+func (n *Node) ofPartition(b *board, p int) []minor {
+	if !n.registered(b) {
+		return nil
+	}
 	var out []minor
 	for _, m := range b.minors {
 		if m.partition == p {

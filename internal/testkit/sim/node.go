@@ -19,7 +19,7 @@ type Options struct {
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
 	OldMinors     bool          // kernels before 6.12: there are only 64 DRM minors of each kind
-	Modeset       bool          // nvidia_drm has modeset=1
+	Modeset       bool          // nvidia_drm has modeset=1, and so holds the GPUs
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
 	Uevent func(Uevent) // receives the kernel events of devices; must not wait
@@ -46,6 +46,7 @@ type Node struct {
 	boards  []*board
 	module  moduleState // the state of amdgpu
 	nvidia  moduleState // the state of nvidia
+	display moduleState // the state of nvidia_drm
 	params  Parameters
 	loads   int
 	unloads int
@@ -110,6 +111,7 @@ func (n *Node) Reset() {
 func (n *Node) boot() {
 	n.faults, n.loads, n.unloads, n.uses, n.allowed = nil, 0, 0, uses{}, nil
 	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
+	n.display = n.nvidia
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""
 		b.switches, b.writes = 0, make(map[string]int)

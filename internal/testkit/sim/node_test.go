@@ -156,8 +156,8 @@ func TestNode_InactivePartitions(t *testing.T) {
 			if p >= test.want {
 				want = syscall.ENOENT
 			}
-			h, err := n.openDRM(b, b.ofPartition(p)[0], 1)
-			expect(t, b.ofPartition(p)[0].name+" in "+test.mode, err, want)
+			h, err := n.openDRM(b, n.ofPartition(b, p)[0], 1)
+			expect(t, n.ofPartition(b, p)[0].name+" in "+test.mode, err, want)
 			if h != nil {
 				h.Close()
 			}

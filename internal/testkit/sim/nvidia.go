@@ -16,6 +16,10 @@ func (n *Node) controlNVIDIA(_ context.Context, text string) error {
 		return n.LoadNVIDIA()
 	case "unload":
 		return n.UnloadNVIDIA()
+	case "load " + displayModule:
+		return n.LoadDisplay()
+	case "unload " + displayModule:
+		return n.UnloadDisplay()
 	}
 	return syscall.EINVAL
 }
@@ -39,10 +43,10 @@ func (n *Node) UnloadNVIDIA() error {
 	if err := n.updateMIG((*standin.State).Unload); err != nil {
 		return err
 	}
-	n.nvidia = absent
+	n.nvidia, n.display = absent, absent
 	n.emit("remove", "module/nvidia", "module")
 	n.changed()
-	return nil
+	return n.hold()
 }
 
 // LoadNVIDIA is finit_module(2). If the module is loaded, it does nothing.
@@ -58,7 +62,7 @@ func (n *Node) LoadNVIDIA() error {
 	if err := n.updateMIG((*standin.State).Load); err != nil {
 		return err
 	}
-	n.nvidia = live
+	n.nvidia, n.display = live, live
 	n.emit("add", "module/nvidia", "module")
 	for _, b := range n.boards {
 		if b.Chip.NVIDIA() && !b.vanished {
@@ -67,7 +71,69 @@ func (n *Node) LoadNVIDIA() error {
 		}
 	}
 	n.changed()
-	return nil
+	return n.hold()
+}
+
+// displayModule has the DRM devices of the GPUs. With modeset=1 it holds every GPU, so that none can be reset.
+const displayModule = "nvidia_drm"
+
+// UnloadDisplay is delete_module(2) of nvidia_drm.
+func (n *Node) UnloadDisplay() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.display == absent:
+		return syscall.ENOENT
+	case n.displayUsers() > 0:
+		return syscall.EBUSY
+	}
+	n.eachNVIDIA(func(b *board) { n.drmEvents("remove", b) })
+	n.display = absent
+	n.emit("remove", "module/"+displayModule, "module")
+	n.changed()
+	return n.hold()
+}
+
+// LoadDisplay is finit_module(2) of nvidia_drm. If the module is loaded, it does nothing.
+func (n *Node) LoadDisplay() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.display != absent:
+		return nil
+	case n.nvidia != live:
+		return syscall.ENODEV
+	}
+	n.display = live
+	n.emit("add", "module/"+displayModule, "module")
+	n.eachNVIDIA(func(b *board) { n.drmEvents("add", b) })
+	n.changed()
+	return n.hold()
+}
+
+// displayUsers returns the use count of nvidia_drm. The caller holds n.mu.
+func (n *Node) displayUsers() int {
+	count := 0
+	for h := range n.handles {
+		if h.nvidia && strings.HasPrefix(h.Device, "dri/") {
+			count++
+		}
+	}
+	return count
+}
+
+// eachNVIDIA calls f for each bound GPU of NVIDIA. The caller holds n.mu.
+func (n *Node) eachNVIDIA(f func(*board)) {
+	for _, b := range n.boards {
+		if b.Chip.NVIDIA() && b.bound {
+			f(b)
+		}
+	}
+}
+
+// hold writes into the stand-in's state whether nvidia_drm holds the GPUs. The caller holds n.mu.
+func (n *Node) hold() error {
+	return n.updateMIG(func(s *standin.State) { s.Held = n.opts.Modeset && n.display == live })
 }
 
 // openNVIDIA is an open of one of the driver's device nodes. instance is the GPU instance of a

@@ -10,7 +10,7 @@ import (
 // addCtl adds the files that control the simulator:
 //
 //	module  write "load user_partt_mode=4" or "unload"
-//	nvidia  write "load" or "unload"
+//	nvidia  write "load" or "unload", or the same with "nvidia_drm"
 //	faults  write a fault, a list of faults, or "clear"; read the faults that have not occurred yet
 //	use     write a [Using]
 //	allow   write an [Allowance]; read them

@@ -11,14 +11,14 @@ const drmMajor = 226
 // unloads with the last module that uses it. The caller holds n.mu.
 func (n *Node) drm() bool {
 	return n.module != absent ||
-		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && len(b.minors) > 0 })
+		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && n.registered(b) })
 }
 
 // addDRM adds the files of a bound board's DRM devices outside of its own directory, and the platform
 // devices of its further partitions. The numbers of these begin at xcp. It returns the next number.
 func (n *Node) addDRM(t tree, b *board, xcp int) int {
 	for p := range xcps {
-		minors := b.ofPartition(p)
+		minors := n.ofPartition(b, p)
 		if len(minors) == 0 {
 			break
 		}

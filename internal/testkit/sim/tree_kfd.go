@@ -86,7 +86,7 @@ func (n *Node) kfdGPUs() []kfdGPU {
 		}
 		of := b.partitions()
 		for p := range of {
-			if len(b.ofPartition(p)) == 0 {
+			if len(n.ofPartition(b, p)) == 0 {
 				continue // as the driver: "no drm node assigned"
 			}
 			out = append(out, kfdGPU{b, id, p, of})

@@ -47,7 +47,7 @@ func (n *Node) addDev(t tree) {
 	kfd.hidden = n.module != live
 	t.put("dev/kfd", kfd)
 	for _, b := range n.boards {
-		if !b.bound {
+		if !b.bound || !n.registered(b) {
 			continue
 		}
 		for _, m := range b.minors {

@@ -39,8 +39,16 @@ func (n *Node) addNVIDIAModule(t tree) {
 	if n.opts.Modeset {
 		modeset = "Y"
 	}
-	t.text("sys/module/nvidia_drm/initstate", string(n.nvidia))
-	t.text("sys/module/nvidia_drm/parameters/modeset", modeset)
+	if n.display != absent {
+		const drm = "sys/module/" + displayModule
+		t.text(drm+"/initstate", string(n.display))
+		t.text(drm+"/parameters/modeset", modeset)
+		t.put(drm+"/refcnt", attribute(0o444, func(context.Context) (string, error) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return strconv.Itoa(n.displayUsers()) + "\n", nil
+		}))
+	}
 	t.link(dir+"drivers/pci:nvidia", "sys/bus/pci/drivers/nvidia")
 	t.dir("sys/bus/pci/drivers/nvidia")
 	t.link("sys/bus/pci/drivers/nvidia/module", "sys/module/nvidia")

@@ -13,7 +13,7 @@ import (
 // addPCI adds a PCI function.
 func (n *Node) addPCI(t tree, b *board) {
 	dir := "sys/" + pciPath(b.Address)
-	bound := b.bound
+	bound, minors := b.bound, n.ofPartition(b, 0)
 	t.lazy(dir, func(t tree) {
 		addFunction(t, b.Board)
 		t["subsystem"] = link(dir+"/subsystem", "sys/bus/pci")
@@ -21,7 +21,7 @@ func (n *Node) addPCI(t tree, b *board) {
 			return
 		}
 		t["driver"] = link(dir+"/driver", "sys/bus/pci/drivers/"+b.Chip.Driver)
-		addMinors(t.dir("drm"), dir, b.ofPartition(0))
+		addMinors(t.dir("drm"), dir, minors)
 		if b.Chip.AMD() {
 			addAMD(t, b)
 			b.addRecorded(t)

@@ -13,16 +13,22 @@ func (n *Node) emit(action, path, subsystem string) {
 // came emits the events of a GPU that was bound to its driver: the DRM devices first (device_add), the end
 // of the probe last (driver_bound). The caller holds n.mu.
 func (n *Node) came(b *board) {
-	for _, m := range b.minors {
-		n.emit("add", pciPath(b.Address)+"/drm/"+m.name, "drm")
-	}
+	n.drmEvents("add", b)
 	n.emit("bind", pciPath(b.Address), "pci")
 }
 
 // went emits the events of a GPU that was unbound. The caller holds n.mu.
 func (n *Node) went(b *board) {
-	for _, m := range b.minors {
-		n.emit("remove", pciPath(b.Address)+"/drm/"+m.name, "drm")
-	}
+	n.drmEvents("remove", b)
 	n.emit("unbind", pciPath(b.Address), "pci")
+}
+
+// drmEvents emits an event for each DRM device of a GPU. The caller holds n.mu.
+func (n *Node) drmEvents(action string, b *board) {
+	if !n.registered(b) {
+		return
+	}
+	for _, m := range b.minors {
+		n.emit(action, pciPath(b.Address)+"/drm/"+m.name, "drm")
+	}
 }

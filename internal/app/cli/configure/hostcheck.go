@@ -59,6 +59,7 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 		Clients:   host.Clients(h, cfg),
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),
 		Included:  cfg.Discover == config.Include,
+		Reload:    cfg.ReloadDriver,
 		Services:  services,
 		Processes: names,
 	})

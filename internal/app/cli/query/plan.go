@@ -172,6 +172,11 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 	for _, unit := range f.Included {
 		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}
+	if cfg.ReloadDriver {
+		for _, name := range d.Modules() {
+			p.Warnings = append(p.Warnings, "the kernel module "+name+" is unloaded for the change and loaded again")
+		}
+	}
 	if p.Refused = d.Refusal(cfg.ReloadDriver, nil); p.Refused == nil {
 		p.Refused = f.Refused
 	}

@@ -11,6 +11,7 @@
 //	loaded 0|1              the module is loaded
 //	privileged 0|1          a change needs CAP_SYS_ADMIN; a list of instances needs it or
 //	                        root's access to the capability mig/config
+//	held 0|1                a kernel module holds every GPU, so that none can be reset
 //	gpu …                   see [GPU], in the order of its fields
 //	profile GPU …           see [Profile]
 //	gi GPU ID PROFILE START BUSY  a GPU instance; PROFILE is the index of a profile line,

@@ -17,6 +17,7 @@ type State struct {
 	Epoch        int
 	Loaded       bool
 	Privileged   bool
+	Held         bool // a kernel module holds every GPU
 	GPUs         []GPU
 	Knobs        []string // "in-use 0000:41:00.0"
 }

@@ -20,6 +20,7 @@ func full(t *testing.T) State {
 		t.Fatal(err)
 	}
 	s.Knobs = []string{"in-use 0000:41:00.0", "noise"}
+	s.Held = true
 	g := &s.GPUs[1]
 	g.Node, g.Current, g.Pending, g.Resetless, g.Lost = "/dev/nvidia1", true, true, -1, true
 	g.Instances = []Instance{{ID: 3, Profile: "2g.12gb", Start: 2, Compute: []Compute{{0, 1, 0}, {1, 1, 1}}}, {ID: 7, Profile: "1g.6gb"}}

@@ -20,6 +20,7 @@ func (s State) text() string {
 	line("epoch", s.Epoch)
 	line("loaded", s.Loaded)
 	line("privileged", s.Privileged)
+	line("held", s.Held)
 	for _, g := range s.GPUs {
 		node := g.Node
 		if node == "" {
@@ -139,6 +140,8 @@ func (s *State) take(r *reader, names *[]string) {
 		s.Loaded = r.yes()
 	case "privileged":
 		s.Privileged = r.yes()
+	case "held":
+		s.Held = r.yes()
 	case "gpu":
 		s.GPUs = append(s.GPUs, r.gpu())
 	case "knob":

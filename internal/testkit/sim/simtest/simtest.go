@@ -20,6 +20,7 @@ type Node struct {
 	Mount    string // with sys, dev and ctl
 	Sys, Dev string
 	Modprobe string // path of a program that replaces modprobe
+	Rmmod    string // and rmmod
 }
 
 // Start mounts a node of a kind until the test ends. If nothing can be mounted, it skips the test and
@@ -49,7 +50,7 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 	}
 	n := &Node{
 		Node: sim.New(k, o), Mount: mount, Sys: filepath.Join(mount, "sys"), Dev: filepath.Join(mount, "dev"),
-		Modprobe: filepath.Join(dir, "modprobe"),
+		Modprobe: filepath.Join(dir, "modprobe"), Rmmod: filepath.Join(dir, "rmmod"),
 	}
 	mounted, err := sim.Mount(n.Node, mount)
 	if errors.Is(err, unix.EPERM) {
@@ -64,8 +65,10 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 		}
 		n.End()
 	})
-	if err := os.WriteFile(n.Modprobe, fmt.Appendf(nil, modprobe, mount), 0o755); err != nil {
-		t.Fatal(err)
+	for path, script := range map[string]string{n.Modprobe: modprobe, n.Rmmod: rmmod} {
+		if err := os.WriteFile(path, fmt.Appendf(nil, script, mount), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return n
 }
@@ -74,6 +77,7 @@ func StartKind(t testing.TB, k sim.Kind, o sim.Options) *Node {
 const modprobe = `#!/bin/sh
 ctl='%s/ctl/module'
 case " $* " in
+*" nvidia_drm "*) echo load nvidia_drm >"${ctl%%module}nvidia"; exit ;;
 *" amdgpu "*) ;;
 *) exit 0 ;;
 esac
@@ -91,6 +95,14 @@ case " $* " in
 		exit 1
 	} ;;
 esac
+`
+
+// rmmod does the same as dcm-sim in place of rmmod.
+const rmmod = `#!/bin/sh
+echo unload "$1" 2>/dev/null >'%s/ctl/nvidia' || {
+	echo "rmmod: ERROR: Module $1 is in use" >&2
+	exit 1
+}
 `
 
 // Reload unloads and loads the driver, as modprobe does.

@@ -48,7 +48,7 @@ static struct ci { unsigned gpu, gi, id, slices, start; } cis[MOST];
 static struct process { unsigned gpu, pid, gi, ci, graphics; unsigned long long memory; } processes[MOST];
 static struct knob { char name[48], value[400]; } knobs[64];
 static unsigned gpu_count, profile_count, gi_count, ci_count, process_count, knob_count;
-static unsigned epoch, loaded, privileged, started; /* started: the module's epoch at nvmlInit */
+static unsigned epoch, loaded, privileged, held, started; /* started: the module's epoch at nvmlInit */
 static unsigned ready; /* calls of nvmlInit without one of nvmlShutdown */
 static char driver[64], version[64];
 
@@ -121,6 +121,7 @@ static void read_line(const char *line)
 	sscanf(line, "epoch %u", &epoch);
 	sscanf(line, "loaded %u", &loaded);
 	sscanf(line, "privileged %u", &privileged);
+	sscanf(line, "held %u", &held);
 	sscanf(line, "driver %63s", driver);
 	sscanf(line, "nvml %63s", version);
 }
@@ -151,7 +152,7 @@ static void read_state(void)
 	char line[1024];
 	see();
 	FILE *f = fopen(path, "re");
-	gpu_count = profile_count = gi_count = ci_count = process_count = knob_count = loaded = 0;
+	gpu_count = profile_count = gi_count = ci_count = process_count = knob_count = loaded = held = 0;
 	while (f && fgets(line, sizeof line, f))
 		read_line(line);
 	if (f)
@@ -160,7 +161,7 @@ static void read_state(void)
 
 static void print_state(FILE *f)
 {
-	fprintf(f, "driver %s\nnvml %s\nepoch %u\nloaded %u\nprivileged %u\n", driver, version, epoch, loaded, privileged);
+	fprintf(f, "driver %s\nnvml %s\nepoch %u\nloaded %u\nprivileged %u\nheld %u\n", driver, version, epoch, loaded, privileged, held);
 	for (struct gpu *g = gpus; g < gpus + gpu_count; g++)
 		fprintf(f, "gpu %s %x %x %u %s %u %u %u %u %u %d %u %u %u %u %s %s\n", g->address, g->device, g->subsystem, g->minor, g->uuid, g->memory, g->mig,
 			g->kept, g->current, g->pending, g->resetless, g->virtualization, g->epoch, g->busy, g->lost, g->node, g->name);
@@ -875,7 +876,7 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 	g->pending = mode;
 	if (g->current != mode && knob("mode-activation") && sscanf(knob("mode-activation"), "%u %31s", &wanted, address) >= 1 && (*address == '-' || !strcmp(address, g->address)))
 		*activation = wanted;
-	else if (in_use(g) || instances_busy(gpu) || (instances_on(gpu) && !mode))
+	else if (in_use(g) || instances_busy(gpu) || (instances_on(gpu) && !mode) || (held && !g->resetless && g->current != mode))
 		*activation = IN_USE;
 	else if (g->current != mode && !knob("mode-late")) {
 		if (lies(g))

@@ -1,0 +1,118 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/text"
+)
+
+// Modules returns the kernel modules that a run unloads before its first step and loads again after
+// its last one, see [gpu.HoldingModule].
+func (d Difference) Modules() []string {
+	var out []string
+	for _, m := range gpu.HoldingModules(d.Steps, d.Devices) {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// modulesRefusal returns the refusal of a run that may not unload the modules, nil if there is none.
+func (d Difference) modulesRefusal() *runstate.Error {
+	modules := gpu.HoldingModules(d.Steps, d.Devices)
+	if len(modules) == 0 {
+		return nil
+	}
+	return &runstate.Error{
+		Text: fmt.Sprintf("MIG can be switched only while %s is unloaded, and reload-driver is false", strings.Join(d.Modules(), ", ")),
+		Hint: text.Sentence("set reload-driver = true in [apply], or " + modules[0].Remedy),
+	}
+}
+
+// unloadModules unloads the modules that would make steps fail. The report has their names before:
+// if the run is killed, the next one loads them.
+func (r *run) unloadModules(ctx context.Context, d Difference) error {
+	for _, m := range gpu.HoldingModules(d.Steps, d.Devices) {
+		r.rec.unloads(m.Name)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opt.ReloadTimeout)
+		err := r.node.Driver.UnloadModule(within, m.Name)
+		cancel()
+		if err != nil {
+			no := &refusal{err: err, hint: text.Sentence(m.Remedy)}
+			if errors.Is(err, unix.EBUSY) {
+				no.err = fmt.Errorf("%w; no visible process uses it, so a text console or display may", err)
+			}
+			return no
+		}
+	}
+	return nil
+}
+
+// loadModules loads the modules that this run or an earlier one has unloaded. If that fails, the
+// report keeps their names, so that a later run tries again.
+func (r *run) loadModules(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	for _, name := range r.rec.unloadedModules() {
+		within, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
+		err := r.node.Driver.LoadModule(within, name)
+		cancel()
+		if err != nil {
+			return &refusal{err: err, hint: "Run `modprobe " + name + "` and see the kernel log; a later run tries again."}
+		}
+		r.rec.loads(name)
+	}
+	return nil
+}
+
+// finish loads the modules again, whatever the result of the run.
+func (r *run) finish(ctx context.Context, result runstate.Result, err error) (runstate.Result, error) {
+	failed := r.loadModules(ctx)
+	switch {
+	case failed == nil:
+		return result, err
+	case err == nil:
+		return runstate.Failed, failed
+	}
+	return runstate.Failed, fmt.Errorf("%w; %w", err, failed)
+}
+
+// DriverUnloaded reports whether the last run of this boot has left the driver or another module
+// unloaded.
+func DriverUnloaded(last *runstate.Run, boot string, d Driver) bool {
+	if !HalfReloaded(last, boot) {
+		return false
+	}
+	return !d.Loaded() || slices.ContainsFunc(last.UnloadedModules, func(name string) bool { return !d.ModuleLoaded(name) })
+}
+
+// unloads records a module that the run is about to unload.
+func (r *Recorder) unloads(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.run.UnloadedModules, name) {
+		r.run.UnloadedModules = append(slices.Clone(r.run.UnloadedModules), name)
+	}
+	r.log.Info("unloading the kernel module " + name + ", which holds the GPUs; the run loads it again")
+	r.out(true)
+}
+
+// loads records a module that is loaded again.
+func (r *Recorder) loads(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run.UnloadedModules = slices.DeleteFunc(slices.Clone(r.run.UnloadedModules), func(n string) bool { return n == name })
+	r.log.Info("the kernel module " + name + " is loaded")
+}
+
+func (r *Recorder) unloadedModules() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.run.UnloadedModules)
+}
