@@ -42,7 +42,7 @@ func (w watched) DriverUnloaded() bool {
 func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Observation, error) {
 	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Wait(ctx)
-	look := daemon.Observation{Fingerprint: gpu.Fingerprint(devices)}
+	look := daemon.Observation{Fingerprint: gpu.Fingerprint(devices), Present: addresses(devices)}
 	if err != nil {
 		return look, err
 	}
@@ -58,6 +58,18 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 	look.Diff, look.Scope = len(d.Steps), plan.Scope(w.host, w.config(), d)
 	look.Blocking, err = d.Blockers(ctx, w.node)
 	return look, err
+}
+
+// addresses returns the GPUs that can be partitioned; nil if no device was read.
+func addresses(devices []gpu.Device) []partition.Address {
+	if devices == nil {
+		return nil
+	}
+	out := []partition.Address{}
+	for _, g := range gpu.Partitionable(devices) {
+		out = append(out, g.Address)
+	}
+	return out
 }
 
 func (w watched) Fingerprint(ctx context.Context) string {

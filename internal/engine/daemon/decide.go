@@ -27,7 +27,7 @@ func (p *pass) do(ctx context.Context) result {
 	p.starts.finish(ctx, &r)
 	p.starts.unpin(ctx, r)
 	p.clearFailed(ctx, r)
-	r.byDevice, r.fingerprint = p.byDevice, p.gpus.after(ctx, r)
+	r.byDevice, r.fingerprint, r.gpus = p.byDevice, p.gpus.after(ctx, r), p.gpus.present
 	return r
 }
 
@@ -90,10 +90,11 @@ func (p *pass) unpublished(now Observation) bool {
 
 const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift = "repair" in [daemon] dcm does so by itself`
 
-// driftFound returns the result if other programs have changed the GPUs. steps is the number of
+// driftFound returns the result if a device event has caused the pass. steps is the number of
 // steps back to the profile. If repair is true, the pass executes them.
 func (p *pass) driftFound(steps int) (r result, repair bool) {
-	text := fmt.Sprintf("the GPUs do not match profile %s: another program has changed them (found %d steps to do, want 0)", p.settings.Profile.Name, steps)
+	p.asked.Why = p.gpus.cause()
+	text := fmt.Sprintf("%s; the GPUs do not match profile %s (found %d steps to do, want 0)", p.asked.Why, p.settings.Profile.Name, steps)
 	switch {
 	case p.settings.LeaveDrift:
 		return result{drift: &runstate.Error{Text: text, Hint: driftHint}}, false

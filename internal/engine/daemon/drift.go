@@ -11,7 +11,8 @@ const repairQuietWindow = 10 * time.Minute
 
 // drift is the loop's record of changes that dcm did not make.
 type drift struct {
-	event       bool      // there was a device event while a pass was under way
+	event       bool // there was a device event while a pass was under way
+	history     gpuHistory
 	fingerprint string    // of the GPUs' state after the last pass; "" if they may have changed since
 	repairs     int       // in a row, without a quiet window between them
 	repaired    time.Time // when the last of them was made

@@ -35,6 +35,7 @@ type host struct {
 	generated []string // the clients at the last reload of systemd
 	busy      bool
 	steps     int
+	gpus      []partition.Address
 	looks     atomic.Int64
 	turns     int    // part of the fingerprint of the GPUs
 	short     string // the result of GPUReader.Glance
@@ -272,7 +273,7 @@ func (h *hardware) Observe(context.Context, partition.Profile) (Observation, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
-	return Observation{Diff: h.steps, Blocking: h.blocking, Scope: h.scope, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	return Observation{Diff: h.steps, Present: h.gpus, Blocking: h.blocking, Scope: h.scope, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) DriverUnloaded() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

@@ -21,6 +21,9 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	}
 	l.waker.cancel()
 	l.drift.fingerprint = r.fingerprint
+	if r.gpus != nil {
+		l.drift.history = l.drift.history.with(r.gpus)
+	}
 	record(&l.state.State, r)
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), r.hints...)
 	if r.otherProfile {

@@ -18,7 +18,8 @@ type Observation struct {
 	// Published reports whether the list of partitions and the links of the reservations match
 	// these GPUs; nil means that they match.
 	Published   func() bool
-	Fingerprint string // equal if the GPUs did not change between two observations; "" if they were not read
+	Present     []partition.Address // that can be partitioned; nil if they were not read
+	Fingerprint string              // equal if the GPUs did not change between two observations; "" if they were not read
 }
 
 // GPUReader reads the GPUs and the driver.

@@ -74,10 +74,13 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
 		return
 	}
-	p := l.newPass(runstate.Asked{Why: "another program has changed the GPUs"})
+	p := l.newPass(runstate.Asked{Why: deviceEvent})
 	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
 	l.run(ctx, p)
 }
+
+// deviceEvent is the reason of a pass until it has found the cause, see [gpuHistory.cause].
+const deviceEvent = "a device event"
 
 func (l *loop) newPass(why runstate.Asked) *pass {
 	log := &passLog{l.log}
@@ -87,7 +90,7 @@ func (l *loop) newPass(why runstate.Asked) *pass {
 	return &pass{
 		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: why, forced: l.requests.forced,
 		failures: f, dropins: &l.dropins, conn: conn,
-		gpus:   &observer{gpus: l.GPUs, timeout: orDefault(l.settings.Timeout, defaultDeviceTimeout)},
+		gpus:   &observer{gpus: l.GPUs, timeout: orDefault(l.settings.Timeout, defaultDeviceTimeout), history: l.drift.history},
 		starts: &starter{conn: conn, log: log, require: l.settings.Require, clients: l.Limits.Clients, pending: pendingIn(l.state.State), driverUnloaded: l.GPUs.DriverUnloaded},
 	}
 }

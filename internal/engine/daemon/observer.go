@@ -12,6 +12,9 @@ type observer struct {
 	gpus    GPUReader
 	timeout time.Duration
 	seen    string // the fingerprint that the pass read before its run
+
+	history gpuHistory          // before the pass
+	present []partition.Address // see [Observation.Present]
 }
 
 func (o *observer) observe(ctx context.Context, p partition.Profile) (Observation, error) {
@@ -19,8 +22,14 @@ func (o *observer) observe(ctx context.Context, p partition.Profile) (Observatio
 	defer cancel()
 	now, err := o.gpus.Observe(ctx, p)
 	o.seen = now.Fingerprint
+	if now.Present != nil {
+		o.present = now.Present
+	}
 	return now, err
 }
+
+// cause returns why the GPUs differ from those of the pass before.
+func (o *observer) cause() string { return o.history.cause(o.present) }
 
 // reached reports whether the profile is on the GPUs. It is for a run that could not write its
 // report, for example on a full file system.

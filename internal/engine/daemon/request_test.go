@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/testkit/testdeadline"
 )
@@ -178,6 +179,21 @@ func TestRequest_AnsweredWithFailure(t *testing.T) {
 	if s := h.answered(h.ask()); s.Phase != runstate.Stuck || s.Error == nil || s.Error.Text != "no such mode" {
 		t.Errorf("answered with %s, %v", s.Phase, s.Error)
 	}
+}
+
+// If GPUs appear that do not match the profile, the reason of the run names them.
+func TestAsked_GPUAdded(t *testing.T) {
+	h := newHost(t)
+	h.gpus = []partition.Address{"0000:05:00.0"}
+	h.start()
+	h.until("in sync", phase(runstate.InSync))
+	h.set(func() { h.steps, h.gpus = 1, append(h.gpus, "0000:26:00.0") })
+	h.devices <- struct{}{}
+	s := h.until("applying", phase(runstate.Applying))
+	if want := "a GPU was added: 0000:26:00.0"; s.Asked == nil || s.Asked.String() != want {
+		t.Errorf("asked is %v, want %q", s.Asked, want)
+	}
+	h.until("in sync", phase(runstate.InSync))
 }
 
 // The reason of a run is saved before it begins. Of several reasons, the first with a user is kept.

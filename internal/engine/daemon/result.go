@@ -3,6 +3,7 @@ package daemon
 import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"time"
 )
 
@@ -25,11 +26,12 @@ type result struct {
 	otherProfile bool             // its run was for another selection
 	timedOut     bool             // its run succeeded after its timeout, see [succeededLate]
 
-	fingerprint string        // of the GPUs at the end
-	byDevice    bool          // of a pass caused by a device event
-	unchanged   bool          // with byDevice: the pass found no change; all other fields are empty
-	delayed     bool          // the failure is a repair that must be delayed
-	throttle    time.Duration // no run is started for this time
+	fingerprint string              // of the GPUs at the end of the pass
+	gpus        []partition.Address // see [Observation.Present]
+	byDevice    bool                // of a pass caused by a device event
+	unchanged   bool                // with byDevice: the pass found no change; all other fields are empty
+	delayed     bool                // the failure is a repair that must be delayed
+	throttle    time.Duration       // no run is started for this time
 }
 
 // transient returns the result for a failed connection to PID 1. The next attempt may succeed.

@@ -104,6 +104,8 @@ func gpuAppears(m machine) {
 	m.has(partition.Mode{Compute: partition.CPX, Memory: partition.NPS1})
 	if got := m.lastRun(); got.Result != runstate.Applied || len(got.Steps) != 1 {
 		m.t.Errorf("run: want applied after one step, got %s after %d", got.Result, len(got.Steps))
+	} else if want := "a GPU was added: " + added; got.Asked.Why != want {
+		m.t.Errorf("reason of the run: want %q, got %q", want, got.Asked.Why)
 	}
 	if s := m.state(); s.PID != before.PID {
 		m.t.Errorf("process of the daemon: want %d, got %d", before.PID, s.PID)
