@@ -81,7 +81,12 @@ func (a *server) planText(ctx context.Context, text, profile string) (agentPlan,
 
 // findHolders finds the units that would be restarted, and the holders that would stay.
 func (a *server) findHolders(ctx context.Context, i *agentPlan) {
-	blocking, unsure := i.Blockers(ctx, a.node)
+	var use gpu.Usage
+	var blocking []runstate.Holder
+	var unsure error
+	if i.Difference, use, unsure = plan.WithUse(ctx, a.host, i.Config, i.Difference, a.node); unsure == nil {
+		blocking, unsure = i.Blockers(use)
+	}
 	f, err := plan.Foresee(ctx, a.host, i.Config, i.Difference, blocking)
 	i.uncertain = errors.Join(unsure, err)
 	i.restarts, i.holders = append([]string{}, f.Restarted...), f.Holders

@@ -152,6 +152,9 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 		}
 	}
 	d, err := c.compare(ctx, cfg, profile)
+	if err == nil && plan.Instances(d.Steps) {
+		d, _, err = plan.WithUse(ctx, c.host, cfg, d, c.node)
+	}
 	if err != nil {
 		return dbusapi.Plan{}, err
 	}

@@ -55,8 +55,11 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 	if err := d.Judge(reservation.Fits(w.host, w.config().Reservations)); err != nil {
 		return look, err
 	}
-	look.Diff, look.Scope = len(d.Steps), plan.Scope(w.host, w.config(), d)
-	look.Blocking, err = d.Blockers(ctx, w.node)
+	d, u, err := plan.WithUse(ctx, w.host, w.config(), d, w.node)
+	look.Diff, look.Scope, look.Users = len(d.Steps), plan.Scope(w.host, w.config(), d), d.Users()
+	if err == nil {
+		look.Blocking, err = d.Blockers(u)
+	}
 	return look, err
 }
 

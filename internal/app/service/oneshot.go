@@ -79,6 +79,8 @@ type oneshot struct {
 	reservations reservations.Publisher
 	change       *runstate.Change // of single GPUs; nil: of all
 
+	users runstate.InstanceUsers // before the daemon requested the run
+
 	first        bool // of this boot
 	halfReloaded bool // an earlier run has ended in the middle of a driver reload
 	unloaded     bool // and the driver, or another module that it unloaded, is not loaded
@@ -100,6 +102,9 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	self := identity(h)
 	o := &oneshot{host: h, log: log.With("run", self.ID), first: last == nil, halfReloaded: apply.HalfReloaded(last, self.Boot)}
 	o.unloaded = apply.DriverUnloaded(last, self.Boot, host.OpenNode(h, nil))
+	if state != nil && state.Boot == self.Boot && state.Phase == runstate.Applying {
+		o.users = state.Users
+	}
 	self.Totals = runstate.Since(last, self.Boot)
 	self.Idle = runstate.IdleSince(last, self.Boot)
 	self.Pending = runstate.PendingSince(last, self.Boot)
@@ -157,7 +162,7 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 			o.log.Warn(err.Error())
 		}
 	}
-	opt.Load = o.halfReloaded
+	opt.Load, opt.Users = o.halfReloaded, o.users
 	if o.change != nil {
 		opt.May, o.reservations.Kept = o.change.Concerns, o.change.Kept
 	}

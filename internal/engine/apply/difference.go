@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -51,17 +50,10 @@ func (d Difference) Judge(fits func(after []partition.GPU) error) error {
 	return nil
 }
 
-// Blockers returns the processes that block the steps now. If there are none, it returns an
+// Blockers returns the processes that block the steps, of the present use. If there are none, it returns an
 // error if not all processes could be inspected in time, unless the driver's own count shows
 // that none is left.
-func (d Difference) Blockers(ctx context.Context, node UseReader) ([]runstate.Holder, error) {
-	if len(d.Steps) == 0 {
-		return nil, nil
-	}
-	u, err := node.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (d Difference) Blockers(u gpu.Usage) ([]runstate.Holder, error) {
 	blocking := gpu.Blockers(d.Steps, d.Devices, u.Holders)
 	if len(blocking) == 0 {
 		return nil, unsure(d.Steps, u)

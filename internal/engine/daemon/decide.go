@@ -61,6 +61,7 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 		return p.reserve(ctx), false
 	}
 	now, err := p.gpus.observe(ctx, p.settings.Profile)
+	p.users = now.Users
 	if err != nil {
 		e := p.Explain(err)
 		if p.byDevice && p.settings.LeaveDrift {

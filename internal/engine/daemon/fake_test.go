@@ -43,6 +43,7 @@ type host struct {
 	unloaded  bool // a run has left the driver unloaded
 	blocking  []runstate.Holder
 	scope     *Scope
+	users     runstate.InstanceUsers
 	units     map[string]systemd.Unit
 	depend    []string
 	ends      map[string]systemd.End
@@ -273,7 +274,7 @@ func (h *hardware) Observe(context.Context, partition.Profile) (Observation, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
-	return Observation{Diff: h.steps, Present: h.gpus, Blocking: h.blocking, Scope: h.scope, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	return Observation{Diff: h.steps, Present: h.gpus, Blocking: h.blocking, Scope: h.scope, Users: h.users, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) DriverUnloaded() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

@@ -12,9 +12,10 @@ import (
 
 // Observation is the result of one inspection of the GPUs.
 type Observation struct {
-	Diff     int               // number of steps to the profile
-	Blocking []runstate.Holder // processes that would keep the steps from succeeding
-	Scope    *Scope            // of steps that concern single GPUs; nil: they concern the whole node
+	Diff     int                    // number of steps to the profile
+	Blocking []runstate.Holder      // processes that would keep the steps from succeeding
+	Scope    *Scope                 // of steps that concern single GPUs; nil: they concern the whole node
+	Users    runstate.InstanceUsers // for which the steps were planned
 	// Published reports whether the list of partitions and the links of the reservations match
 	// these GPUs; nil means that they match.
 	Published   func() bool

@@ -74,8 +74,12 @@ func TestScope(t *testing.T) {
 // The oneshot learns from the state which GPUs it may change and which units keep their partitions.
 func TestScope_Published(t *testing.T) {
 	h := workers(t)
+	h.users = runstate.InstanceUsers{gpu3: {4: {{Name: "w3.service"}}}}
 	h.start()
 	s := h.until("a run", phase(runstate.Applying))
+	if diff := cmp.Diff(h.users, s.Users); diff != "" {
+		t.Errorf("users (-want +got):\n%s", diff)
+	}
 	want := &runstate.Change{GPUs: []partition.Address{gpu3}, Stopped: map[string]string{"w3.service": "03", "dcgm.service": "0c"}, Kept: strings.Fields("w0.service w1.service w2.service w4.service w5.service w6.service w7.service")}
 	if diff := cmp.Diff(want, s.Change); diff != "" {
 		t.Errorf("change (-want +got):\n%s", diff)

@@ -48,7 +48,8 @@ func (s *published) publish() error {
 type intent struct {
 	unit    string           // to be restarted
 	change  *runstate.Change // of single GPUs
-	pending pendingStarts    // the units to start if the run fails
+	users   runstate.InstanceUsers
+	pending pendingStarts // the units to start if the run fails
 	asked   runstate.Asked
 	saved   chan error // of 1
 }
@@ -60,7 +61,7 @@ func (s *published) saveIntent(i intent, wish string) error {
 	i.pending.into(&s.State)
 	s.Tries++
 	s.Tried, s.Wish = time.Now(), wish
-	s.Change = i.change
+	s.Change, s.Users = i.change, i.users
 	if i.unit != unitname.Reserve { // which changes no GPU
 		s.Holders, s.Asked = nil, &i.asked
 		s.enter(runstate.Applying, nil)

@@ -31,7 +31,7 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
 	taken := t.pass.starts.pending.plus(t.stopped).plus(triggers)
-	if err := t.pass.begin(intent{unit: t.unit, change: t.change, pending: taken}); err != nil {
+	if err := t.pass.begin(intent{unit: t.unit, change: t.change, users: t.pass.users, pending: taken}); err != nil {
 		return result{}, err
 	}
 	t.pass.starts.taken = taken

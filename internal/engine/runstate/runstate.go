@@ -167,11 +167,18 @@ type State struct {
 	Tried    time.Time `json:"tried,omitzero"`   // the time of the last of them
 	Wish     string    `json:"wish,omitempty"`   // the hash of its settings
 	Change   *Change   `json:"change,omitempty"` // of single GPUs; nil: of the whole node
-	Asked    *Asked    `json:"asked,omitempty"`  // its reason, and who requested it
-	Unseen   *Use      `json:"unseen,omitempty"` // no restart is requested until this use has fallen
+	// Users are those of MIG instances before the change. The run plans with them, since it cannot
+	// find them when the units are stopped.
+	Users  InstanceUsers `json:"users,omitempty"`
+	Asked  *Asked        `json:"asked,omitempty"`  // its reason, and who requested it
+	Unseen *Use          `json:"unseen,omitempty"` // no restart is requested until this use has fallen
 
 	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
 }
+
+// InstanceUsers are the users of MIG instances by GPU and first memory slot, see
+// [partition.GPU.InstanceUsers].
+type InstanceUsers map[partition.Address]map[int][]partition.InstanceUser
 
 // Change is a change of single GPUs that the daemon requests from dcm-change.service.
 type Change struct {

@@ -80,11 +80,17 @@ type GPU struct {
 	GeometryBlocked string            // why instances cannot be changed; "" if they can
 	ModeBlocked     string            // why MIG cannot be switched; "" if it can
 
-	// InstanceUsers names the users, such as units, of MIG instances by their first memory
-	// slot. The planner interrupts as few users as possible. nil: all instances are equal.
-	InstanceUsers map[int][]string
+	// InstanceUsers are the users of MIG instances by their first memory slot. The planner interrupts
+	// as few users as possible. nil: all instances are equal.
+	InstanceUsers map[int][]InstanceUser
 
 	SubVendor, SubDevice uint16 // of the board; 0 if unknown
+}
+
+// InstanceUser is a unit or process that uses a MIG instance.
+type InstanceUser struct {
+	Name   string `json:"name"`
+	Blocks bool   `json:"blocks,omitempty"` // a change does not stop it, so that the instance cannot be destroyed
 }
 
 // Mode is the pair of modes of one GPU.

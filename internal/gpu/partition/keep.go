@@ -8,7 +8,7 @@ import (
 // keeper selects the placements that keep the most of the existing instances.
 type keeper struct {
 	now   []Instance // the existing instances, in the form of MIG.sorted
-	users map[int][]string
+	users map[int][]InstanceUser
 	least changeCost // no placement costs less
 
 	best []Instance // nil before the first offer
@@ -17,12 +17,13 @@ type keeper struct {
 
 // changeCost is the cost of a change, the most important part first.
 type changeCost struct {
-	users     int // interrupted users
+	blocking  int // users that prevent it
+	users     int // other interrupted users
 	destroyed int // destroyed instances
 }
 
 func (c changeCost) compare(o changeCost) int {
-	return cmp.Or(cmp.Compare(c.users, o.users), cmp.Compare(c.destroyed, o.destroyed))
+	return cmp.Or(cmp.Compare(c.blocking, o.blocking), cmp.Compare(c.users, o.users), cmp.Compare(c.destroyed, o.destroyed))
 }
 
 func newKeeper(want []Instance, now Existing) *keeper {
@@ -51,7 +52,7 @@ func (k *keeper) offer(list []Instance) bool {
 // costOf returns the cost of a change to the placements.
 func (k *keeper) costOf(list []Instance) changeCost {
 	var c changeCost
-	var interrupted map[string]bool
+	var interrupted map[InstanceUser]bool
 	for _, i := range k.now {
 		if slices.ContainsFunc(list, i.stays) {
 			continue
@@ -59,12 +60,18 @@ func (k *keeper) costOf(list []Instance) changeCost {
 		c.destroyed++
 		for _, user := range k.users[i.Start] {
 			if interrupted == nil {
-				interrupted = make(map[string]bool)
+				interrupted = make(map[InstanceUser]bool)
 			}
 			interrupted[user] = true
 		}
 	}
-	c.users = len(interrupted)
+	for user := range interrupted {
+		if user.Blocks {
+			c.blocking++
+		} else {
+			c.users++
+		}
+	}
 	return c
 }
 

@@ -32,17 +32,21 @@ func placements(offered []InstanceProfile, want []Instance) [][]Instance {
 	return out
 }
 
-// score returns the cost of a placement as the specification has it, most important first:
-// interrupted users, destroyed instances, then the placements from the largest instance on.
-func score(offered []InstanceProfile, now, placed []Instance, users map[int][]string) []int {
-	interrupted, destroyed := make(map[string]bool), 0
+// score returns the cost of a placement as the specification has it, most important first: users that
+// block it, other interrupted users, destroyed instances, then the placements from the largest instance on.
+func score(offered []InstanceProfile, now, placed []Instance, users map[int][]InstanceUser) []int {
+	interrupted, blocking, destroyed := make(map[string]bool), make(map[string]bool), 0
 	for _, i := range now {
 		if slices.ContainsFunc(placed, func(o Instance) bool { return i.String() == o.String() }) {
 			continue
 		}
 		destroyed++
 		for _, u := range users[i.Start] {
-			interrupted[u] = true
+			if u.Blocks {
+				blocking[u.Name] = true
+			} else {
+				interrupted[u.Name] = true
+			}
 		}
 	}
 	size := func(i Instance) int {
@@ -52,7 +56,7 @@ func score(offered []InstanceProfile, now, placed []Instance, users map[int][]st
 	slices.SortFunc(order, func(a, b Instance) int { return cmp.Compare(a.Start, b.Start) })
 	order = MIG{Instances: order}.sorted()
 	slices.SortStableFunc(order, func(a, b Instance) int { return cmp.Compare(size(b), size(a)) })
-	out := []int{len(interrupted), destroyed}
+	out := []int{len(blocking), len(interrupted), destroyed}
 	for _, i := range order {
 		out = append(out, i.Start)
 	}
@@ -83,9 +87,9 @@ func TestPackKeeping_Optimal(t *testing.T) {
 		for i := range want.Instances {
 			want.Instances[i].Compute = drawCompute(t, want.Instances[i].Profile)
 		}
-		users := make(map[int][]string)
+		users := make(map[int][]InstanceUser)
 		for _, i := range existing {
-			users[i.Start] = rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a.service", "b.service"}), 0, 2, rapid.ID).Draw(t, "users")
+			users[i.Start] = rapid.SliceOfNDistinct(rapid.SampledFrom([]InstanceUser{{Name: "a.service"}, {Name: "b.service"}, {"lease.scope", true}}), 0, 2, rapid.ID[InstanceUser]).Draw(t, "users")
 		}
 		var best []int
 		for _, way := range placements(board.Profiles, want.sorted()) {
@@ -158,15 +162,18 @@ func TestPackKeeping_UsersFirst(t *testing.T) {
 	board, _ := LookupBoard("H100-80GB")
 	now := []Instance{{Profile: "1g.10gb", Start: 0}, {Profile: "1g.10gb", Start: 1}, {Profile: "1g.10gb", Start: 4}}
 	want := MIG{Instances: []Instance{{Profile: "3g.40gb", Start: unplaced}, {Profile: "1g.10gb", Start: unplaced}, {Profile: "1g.10gb", Start: unplaced}}}
+	vllm := InstanceUser{Name: "vllm.service"}
 	for _, tt := range []struct {
 		name  string
-		users map[int][]string
+		users map[int][]InstanceUser
 		want  string
 	}{
 		{"all equal", nil, "1g.10gb@0 1g.10gb@1 3g.40gb@4"},
-		{"one in use", map[int][]string{4: {"vllm.service"}}, "3g.40gb@0 1g.10gb@4 1g.10gb@5"},
-		{"one user of two", map[int][]string{0: {"a"}, 1: {"a"}, 4: {"a"}}, "1g.10gb@0 1g.10gb@1 3g.40gb@4"},
-		{"two users of one", map[int][]string{0: {"a"}, 4: {"b", "c"}}, "3g.40gb@0 1g.10gb@4 1g.10gb@5"},
+		{"one in use", map[int][]InstanceUser{4: {vllm}}, "3g.40gb@0 1g.10gb@4 1g.10gb@5"},
+		{"one user of two", map[int][]InstanceUser{0: {vllm}, 1: {vllm}, 4: {vllm}}, "1g.10gb@0 1g.10gb@1 3g.40gb@4"},
+		{"two users of one", map[int][]InstanceUser{0: {vllm}, 4: {{Name: "b"}, {Name: "c"}}}, "3g.40gb@0 1g.10gb@4 1g.10gb@5"},
+		{"a lease", map[int][]InstanceUser{0: {vllm}, 1: {{Name: "b"}}, 4: {{"lease.scope", true}}}, "3g.40gb@0 1g.10gb@4 1g.10gb@5"},
+		{"two services and a lease", map[int][]InstanceUser{0: {{"lease.scope", true}}, 4: {vllm, {Name: "b"}}}, "1g.10gb@0 1g.10gb@1 3g.40gb@4"},
 	} {
 		got, err := PackKeeping(board.Profiles, want, Existing{now, tt.users})
 		if text, _ := got.MarshalText(); err != nil || string(text) != tt.want {

@@ -23,14 +23,15 @@ func Pack(offered []InstanceProfile, m MIG) (MIG, error) {
 // Existing are the instances that a GPU has now, with their placements.
 type Existing struct {
 	Instances []Instance
-	Users     map[int][]string // see [GPU.InstanceUsers]
+	Users     map[int][]InstanceUser // see [GPU.InstanceUsers]
 }
 
 // PackKeeping is Pack for a GPU that has instances. An instance stays if the new geometry has
 // the same instance, with the same compute instances, at its placement. Of all placements
-// PackKeeping selects the one that interrupts the fewest users, of those the one that destroys
-// the fewest instances, and of those the one with the lowest slots. For the last, it compares
-// the placements of the instances in the order of their size, the largest first.
+// PackKeeping selects the one that the fewest users block, of those the one that interrupts the
+// fewest other users, then the one that destroys the fewest instances, then the one with the lowest
+// slots. For the last, it compares the placements of the instances in the order of their size, the
+// largest first.
 func PackKeeping(offered []InstanceProfile, m MIG, now Existing) (MIG, error) {
 	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
 	for _, s := range offered {

@@ -71,7 +71,8 @@ func singleMIG(t *testing.T, p product) {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
 			m := nvidiaNode(t, recipe, p, "h100-8", lib, driverlessNVIDIA())
-			instancesKept(m.in(t))
+			t.Run("instances stay", func(t *testing.T) { instancesKept(m.in(t)) })
+			t.Run("fewest units restart", func(t *testing.T) { fewestRestart(m.in(t)) })
 		})
 	}
 }
@@ -138,6 +139,49 @@ func instancesKept(m machine) {
 		if now := m.deal(); len(now.of(name)) != 1 || !slices.Equal(now.of(name), nodes.of(name)) {
 			m.t.Errorf("%s has %q, want %q as before", name, now.of(name), nodes.of(name))
 		}
+	}
+	m.exits(0, "dcm status")
+}
+
+// threeUsers are services with an instance each of GPU 3, without the named ones.
+func threeUsers(profile string, without ...string) string {
+	text := "profile = \"" + profile + "\"\n"
+	for _, unit := range []string{"kept@a", "kept@b", "moved"} {
+		if !slices.Contains(without, unit+".service") {
+			text += fmt.Sprintf("[[reservation]]\nunit = %q\npartitions = 1\ngpus = [3]\n", unit)
+		}
+	}
+	text += "[[client]]\nunit = \"worker@0\"\ngpus = [0]\n"
+	for name, instances := range map[string]string{"three": `"1g.10gb" = 3`, "wide": `"1g.10gb" = 2, "3g.40gb" = 1`} {
+		text += fmt.Sprintf("[[profiles.%[1]s.group]]\nmig = { %[2]s }\ngpus = [3]\n[[profiles.%[1]s.group]]\nmig = { \"3g.40gb\" = 2 }\ncount = \"rest\"\n", name, instances)
+	}
+	return text
+}
+
+// fewestRestart: a change has to destroy one of three equal instances. It destroys the only one without
+// a user, although it has the lowest slot, and restarts no unit.
+func fewestRestart(m machine) {
+	all := []string{"kept@a.service", "kept@b.service", "moved.service"}
+	m.put(settings, threeUsers("three"))
+	m.run("dcm apply && systemctl start " + strings.Join(all, " "))
+	lowest := ""
+	for _, r := range m.deal().Reservations {
+		if slices.Contains(r.Partitions, runstate.PartName("0000:61:00.0", 0)) {
+			lowest = r.Unit
+		}
+	}
+	m.run("systemctl stop " + lowest)
+	m.put(settings, threeUsers("three", lowest))
+	m.run("dcm apply")
+	kept := m.units(slices.DeleteFunc(append(all, "worker@0.service"), func(unit string) bool { return unit == lowest })...)
+	plan := m.exits(2, "dcm plan wide")
+	if !strings.Contains(plan.Stdout, "destroy 1g.10gb@0 of 0000:61:00.0, keep 1g.10gb@1, 1g.10gb@2") || !strings.Contains(plan.Stdout, "No unit would be restarted") {
+		m.t.Errorf("plan: want the instance of %s destroyed and no unit restarted, got\n%s", lowest, plan.Stdout)
+	}
+	m.run("dcm use wide")
+	m.untouched(kept)
+	if r := m.lastRun(); len(r.Steps) != 2 || r.Steps[1].String() != "create 3g.40gb@4 on 0000:61:00.0, keep 1g.10gb@1, 1g.10gb@2" {
+		m.t.Errorf("steps: want two, the second creates 3g.40gb@4, got %v", r.Steps)
 	}
 	m.exits(0, "dcm status")
 }

@@ -112,9 +112,12 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	if err != nil {
 		return err
 	}
+	a := client.Account(ctx, h)
+	if d, err = plan.WithInstances(h, cfg, d, client.Holders(a)); err != nil {
+		return err
+	}
 	p := newPlan(name)
 	p.Steps, p.Reload = append(p.Steps, d.Steps...), d.Steps.Reloads()
-	a := client.Account(ctx, h)
 	p.Pending = pending(a)
 	if len(d.Steps) > 0 {
 		if short := host.Shortage(h, partition.Forecast(d.GPUs, d.Steps)); short != nil {
