@@ -3,6 +3,8 @@ package gpu
 import (
 	"context"
 	"errors"
+
+	"dcm/internal/gpu/partition"
 )
 
 // vendorError is an error that the vendor can explain.
@@ -104,6 +106,25 @@ func BusyNode(err error) bool {
 		BusyNode() bool
 	}](err)
 	return ok && e.BusyNode()
+}
+
+// NoRoom returns the GPUs of the joined errors of drivers that have no room for a new MIG instance,
+// although the tables of placements show room.
+func NoRoom(err error) []partition.Address {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []partition.Address
+		for _, e := range joined.Unwrap() {
+			out = append(out, NoRoom(e)...)
+		}
+		return out
+	}
+	if of, ok := err.(interface{ NoRoomOn() partition.Address }); ok && of.NoRoomOn() != "" {
+		return []partition.Address{of.NoRoomOn()}
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return NoRoom(inner)
+	}
+	return nil
 }
 
 // NeedsReboot reports whether only a reboot resolves err.

@@ -13,9 +13,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// WithInstances returns the difference, planned again for the users of MIG instances. The plan
+// WithInstances returns the difference, planned again for what is known of MIG instances. The plan
 // interrupts the fewest users: units that have an instance reserved, leased or open. A client that is
-// restarted for every change of its GPU does not count.
+// restarted for every change of its GPU does not count. No instance stays for a geometry for which the
+// last run found no room next to it.
 func WithInstances(h *host.Host, cfg *config.Config, d apply.Difference, holders []runstate.Holder) (apply.Difference, error) {
 	if !Instances(d.Steps) {
 		return d, nil
@@ -28,7 +29,11 @@ func WithInstances(h *host.Host, cfg *config.Config, d apply.Difference, holders
 		}
 		u.reservations = placed(cfg, last)
 	}
-	return d.WithInstances(u.of(d.Devices))
+	last, err := runstate.ReadRun(h.Runtime())
+	if err != nil {
+		return d, err
+	}
+	return d.WithInstances(u.of(d.Devices), runstate.NoRoomSince(last, h.BootID()))
 }
 
 // Instances reports whether a plan destroys or creates MIG instances.

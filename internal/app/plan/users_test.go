@@ -68,3 +68,29 @@ func TestWithInstances(t *testing.T) {
 		}
 	}
 }
+
+// After a run without room next to the instances that stay, the plan destroys them too.
+func TestWithInstances_NoRoom(t *testing.T) {
+	h, devices := written(t, eachReservation())
+	board, _ := partition.LookupBoard("H100-80GB")
+	devices[2].Profiles = board.Profiles
+	want := partition.MIG{Instances: []partition.Instance{{Profile: "4g.40gb", Start: -1}, {Profile: "1g.10gb", Start: -1}}}
+	layout := partition.Layout{Shapes: map[partition.Address]partition.Shape{mig: {MIG: &want}}}
+	for _, test := range []struct {
+		noRoom partition.MIG
+		want   string
+	}{
+		{partition.MIG{}, "destroy 3g.40gb@4 of " + string(mig) + ", keep 4g.40gb@0"},
+		{want, "destroy 4g.40gb@0, 3g.40gb@4 of " + string(mig)},
+	} {
+		if err := runstate.RunIn(h.Runtime()).Write(runstate.Run{Version: runstate.Version, Boot: h.BootID(), NoRoom: map[partition.Address]partition.Shape{mig: {MIG: &test.noRoom}}}); err != nil {
+			t.Fatal(err)
+		}
+		d := apply.Difference{Devices: devices, GPUs: gpu.Partitionable(devices), Want: layout}
+		d.Steps = partition.Steps{{Kind: partition.CreateInstances, GPU: mig}}
+		d, err := WithInstances(h, &config.Config{}, d, nil)
+		if err != nil || len(d.Steps) == 0 || d.Steps[0].String() != test.want {
+			t.Errorf("no room for %s: steps %v (%v), want %q first", test.noRoom, d.Steps, err, test.want)
+		}
+	}
+}

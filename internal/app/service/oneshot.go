@@ -108,6 +108,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	self.Totals = runstate.Since(last, self.Boot)
 	self.Idle = runstate.IdleSince(last, self.Boot)
 	self.Pending = runstate.PendingSince(last, self.Boot)
+	self.NoRoom = runstate.NoRoomSince(last, self.Boot)
 	if o.halfReloaded {
 		self.Unloaded, self.UnloadedModules = !host.OpenNode(h, nil).Loaded(), last.UnloadedModules
 	}
@@ -164,7 +165,7 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 	}
 	opt.Load, opt.Users = o.halfReloaded, o.users
 	if o.change != nil {
-		opt.May, o.reservations.Kept = o.change.Concerns, o.change.Kept
+		opt.May, opt.Continuing, o.reservations.Kept = o.change.Concerns, o.change.Kept, o.change.Kept
 	}
 	opt.Fits = foresee(o.host, reservation.Fits(o.host, cfg.Reservations), o.recorder)
 	return apply.Run(ctx, o.node.forRun(), cfg.Profile, opt, o.recorder)

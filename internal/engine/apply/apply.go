@@ -30,6 +30,7 @@ type Options struct {
 	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
 	May           func(partition.Address) bool      // returns whether a GPU may change; nil: each may
 	Users         runstate.InstanceUsers            // for which the change was planned
+	Continuing    []string                          // active units that use only what stays; the change has not stopped them
 	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
 
@@ -188,7 +189,8 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 	for len(steps) > 0 {
 		now, then := steps.NextBatch()
 		reverting = reverting || slices.ContainsFunc(now, partition.Step.MayRevert)
-		if err := r.make(ctx, want, now); err != nil {
+		again, err := r.attempt(ctx, want, now)
+		if err != nil {
 			return err
 		}
 		if steps = then; !now[0].Kind.Observable() {
@@ -197,7 +199,7 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 		if steps, err = r.replan(ctx, want); err != nil {
 			return err
 		}
-		if len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
+		if !again && len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
 			return r.stuck(ctx, now[0], steps[0])
 		}
 	}

@@ -45,6 +45,7 @@ const (
 	was       = "3 [3g.40gb@0 1g.10gb@4]"
 	off       = "3 [off]"
 	oneKept   = "2g.20gb 1g.10gb 1g.10gb" // keeps 1g.10gb@4
+	cleared   = "2 [2g.20gb@0 1g.10gb@2 1g.10gb@4] 1 [2g.20gb@0 1g.10gb@2 1g.10gb@3]"
 )
 
 func migMatrix() []migTrial {
@@ -74,11 +75,13 @@ func migMatrix() []migTrial {
 		{"mode", "no permission", []string{"fail " + setMode + " 4"}, false, "", runstate.RolledBack, false, off, "no permission"},
 
 		{"fill", "insufficient resources on the third", []string{"fail " + create + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources, one stays", []string{"fail " + create + " 23 0 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources for the second, one stays", []string{"fail " + create + " 23 1 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources inside, one stays", []string{"fail " + inside + " 23 1 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
-		{"fill", "insufficient resources, one stays, keep", []string{"fail " + create + " 23 1 1 " + aside}, true, oneKept, runstate.Failed, true,
-			"2 [2g.20gb@0 1g.10gb@2 1g.10gb@4] 1 [2g.20gb@0 1g.10gb@4]", "insufficient resources"},
+		{"fill", "insufficient resources, one stays", []string{"fail " + create + " 23 0 1 " + aside}, false, oneKept, runstate.Applied, false, cleared, ""},
+		{"fill", "insufficient resources for the second, one stays", []string{"fail " + create + " 23 1 1 " + aside}, false, oneKept, runstate.Applied, false, cleared, ""},
+		{"fill", "insufficient resources inside, one stays", []string{"fail " + inside + " 23 1 1 " + aside}, false, oneKept, runstate.Applied, false, cleared, ""},
+		{"fill", "insufficient resources, one stays, keep", []string{"fail " + create + " 23 1 1 " + aside}, true, oneKept, runstate.Applied, false, cleared, ""},
+		{"fill", "insufficient resources for long, one stays", []string{"fail " + create + " 23 0 2 " + aside}, false, oneKept, runstate.RolledBack, true, was, "insufficient resources"},
+		{"fill", "insufficient resources for long, one stays, keep", []string{"fail " + create + " 23 0 2 " + aside}, true, oneKept, runstate.Failed, true,
+			"2 [2g.20gb@0 1g.10gb@2 1g.10gb@4] 1 [empty]", "insufficient resources"},
 		{"fill", "it crashes, one stays", []string{"abort " + create}, false, oneKept, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
 		{"fill", "insufficient resources, keep", []string{"fail " + create + " 23 0 1 " + aside}, true, "", runstate.Failed, true, "2 [7g.80gb@0] 1 [empty]", "insufficient resources"},
 		{"fill", "insufficient resources inside", []string{"fail " + inside + " 23 0 1 " + aside}, false, "", runstate.RolledBack, true, was, "insufficient resources"},

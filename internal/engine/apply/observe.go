@@ -13,7 +13,7 @@ import (
 // again.
 func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
 	devices, err := r.wait(ctx)
-	return withInstances(devices, r.opt.Users), err
+	return withInstances(devices, r.opt.Users, r.rec.full()), err
 }
 
 func (r *run) wait(ctx context.Context) ([]gpu.Device, error) {

@@ -165,13 +165,17 @@ func (r *Recorder) begun() int {
 	return len(slices.DeleteFunc(slices.Clone(r.run.Steps), func(s runstate.Step) bool { return s.Started.IsZero() }))
 }
 
-// failed returns the GPUs with a failed step, each once, without those of the first steps.
+// failed returns the GPUs whose last step failed, without regard to the first steps.
 func (r *Recorder) failed(first int) []partition.Address {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []partition.Address
 	for _, s := range r.run.Steps[min(first, len(r.run.Steps)):] {
-		if s.Error != "" && !slices.Contains(out, s.GPU) {
+		if s.Started.IsZero() {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(a partition.Address) bool { return a == s.GPU })
+		if s.Error != "" {
 			out = append(out, s.GPU)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// WithInstances returns the difference, planned again for the users of MIG instances, of which the plan
-// interrupts the fewest.
-func (d Difference) WithInstances(users runstate.InstanceUsers) (Difference, error) {
-	if len(users) == 0 {
+// WithInstances returns the difference, planned again for what is known of MIG instances: their users, of
+// which the plan interrupts the fewest, and the GPUs without room next to them, see [runstate.Run.NoRoom].
+func (d Difference) WithInstances(users runstate.InstanceUsers, full map[partition.Address]partition.Shape) (Difference, error) {
+	if len(users) == 0 && len(full) == 0 {
 		return d, nil
 	}
-	d.Devices = withInstances(d.Devices, users)
+	d.Devices = withInstances(d.Devices, users, full)
 	d.GPUs = gpu.Partitionable(d.Devices)
 	var err error
 	d.Steps, err = partition.Plan(d.Want, d.GPUs)
@@ -36,15 +36,15 @@ func (d Difference) Users() runstate.InstanceUsers {
 	return out
 }
 
-// withInstances returns the devices with the users of their MIG instances.
-func withInstances(devices []gpu.Device, users runstate.InstanceUsers) []gpu.Device {
-	if len(users) == 0 {
+// withInstances returns the devices with what is known of their MIG instances.
+func withInstances(devices []gpu.Device, users runstate.InstanceUsers, full map[partition.Address]partition.Shape) []gpu.Device {
+	if len(users) == 0 && len(full) == 0 {
 		return devices
 	}
 	devices = slices.Clone(devices)
 	for i := range devices {
 		d := &devices[i]
-		d.InstanceUsers = users[d.Address]
+		d.InstanceUsers, d.NoRoomFor = users[d.Address], full[d.Address]
 	}
 	return devices
 }

@@ -66,7 +66,9 @@ type Run struct {
 	Idle map[string]int `json:"idle_counts,omitempty"`
 	// Pending are the memory modes that earlier runs requested, see [PendingSince].
 	Pending map[partition.Address]partition.Memory `json:"pending,omitempty"`
-	Totals  Totals                                 `json:"totals,omitzero"` // of all runs of this boot that have ended
+	// NoRoom are the GPUs whose driver had no room for a geometry, see [NoRoomSince].
+	NoRoom map[partition.Address]partition.Shape `json:"no_room,omitempty"`
+	Totals Totals                                `json:"totals,omitzero"` // of all runs of this boot that have ended
 
 	Warnings []string `json:"warnings,omitempty"` // problems that did not fail the run
 

@@ -41,6 +41,14 @@ func (e *Error) Is(target error) bool { return target == unix.EBUSY && e.Kind ==
 // NeedsReboot reports whether only a reboot helps.
 func (e *Error) NeedsReboot() bool { return e.Kind == nvml.ResetRequired }
 
+// NoRoomOn returns the GPU that has no room for a new instance; "" if this is another error.
+func (e *Error) NoRoomOn() partition.Address {
+	if e.Kind == nvml.NoResources {
+		return e.GPU
+	}
+	return ""
+}
+
 // HeldInKernel reports whether a kernel module holds the GPU, so that a retry fails until the
 // module is unloaded.
 func (e *Error) HeldInKernel() bool { return e.heldInKernel }

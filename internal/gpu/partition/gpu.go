@@ -84,6 +84,10 @@ type GPU struct {
 	// as few users as possible. nil: all instances are equal.
 	InstanceUsers map[int][]InstanceUser
 
+	// NoRoomFor is a geometry for which the driver did not create the missing instances next to those
+	// that stay. No instance stays for it. The zero value is none.
+	NoRoomFor Shape
+
 	SubVendor, SubDevice uint16 // of the board; 0 if unknown
 }
 

@@ -129,9 +129,9 @@ func (g GPU) instanceStep(kind Kind, before MIG, list, kept []Instance) Step {
 }
 
 // keeping returns the instances that may stay for the wanted geometry: none if MIG is
-// switched.
+// switched, or if the driver had no room next to them.
 func (g GPU) keeping(w MIG) MIG {
-	if g.MIG.Off || g.needsModeSwitch(w) {
+	if g.MIG.Off || g.needsModeSwitch(w) || g.NoRoomFor.MIG != nil && g.NoRoomFor.MIG.Same(w) {
 		return MIG{}
 	}
 	return *g.MIG
