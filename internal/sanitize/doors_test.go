@@ -212,7 +212,7 @@ func doors() map[string]string {
 		"console.Stdio":            compared,
 		"unit.DaemonCmd":           compared,
 		"change.applyIdle":         "the command line, escaped by host.Drain",
-		"change.Follow":            "the command line, escaped by host.Sign",
+		"change.follow":            "the command line, escaped by host.Asked",
 		"configure.judging":        callers,
 		"configure.readInput":      callers,
 		"query.topOptions.check":   "checks whether it is a terminal",

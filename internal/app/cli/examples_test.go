@@ -159,6 +159,7 @@ func TestExamples_Manual(t *testing.T) {
 func TestExamples_Template(t *testing.T) {
 	r := newReader(t)
 	text := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(document(t, "packaging/dcm.toml"), "$1")
+	text = strings.Replace(text, `unit-of-change = "node"`, `unit-of-change = "gpu"`, 1) // the example of a budget requires it
 	r.applies(text)
 	r.applies(selecting(text, "mixed"))
 	r.applies(selecting(text, "cpx-nps4"))

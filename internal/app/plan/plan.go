@@ -88,9 +88,18 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, d apply.Diff
 		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
-	s := daemon.Settings{Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
+	s := daemon.Settings{Budgets: Budgets(cfg), SettleTime: cfg.SettleTime, Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
 	fit := func(units []string) []string { return host.DiscoverableUnits(h, units) }
 	return daemon.Foresee(ctx, daemon.PID1Of(conn), s, fit, Scope(h, cfg, d), blocking)
+}
+
+// Budgets returns the configured budgets.
+func Budgets(cfg *config.Config) []daemon.Budget {
+	var out []daemon.Budget
+	for _, b := range cfg.Budgets {
+		out = append(out, daemon.Budget{Units: b.Units, MaxDown: b.MaxDown})
+	}
+	return out
 }
 
 // Scope returns what the steps of a difference concern; nil: the whole node, as every change does
@@ -103,8 +112,12 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 	if err != nil || last == nil {
 		return nil
 	}
-	out := &daemon.Scope{}
-	if cfg.UnitOfChange == config.GPU && cfg.OnFailure == config.Rollback {
+	out := &daemon.Scope{Total: len(d.Want.Shapes)}
+	if cfg.Rounds() {
+		out.Part = func(gpus []partition.Address, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
+			part := d.Only(gpus)
+			return Scope(h, cfg, part), part.InWay(all)
+		}
 		out.Without = func(blocking, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
 			rest := d.Without(d.BlockedBy(blocking))
 			return Scope(h, cfg, rest), rest.InWay(all)
@@ -117,8 +130,12 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 			changed[runstate.PartName(c.GPU, p.Index)] = true
 		}
 	}
+	reserved := func(unit string) int {
+		return slices.IndexFunc(cfg.Reservations, func(r config.Reservation) bool { return config.Lists([]string{r.Unit}, unit) })
+	}
+	out.Known = func(unit string) bool { return reserved(unit) >= 0 }
 	out.Unaffected = func(unit string) bool {
-		i := slices.IndexFunc(cfg.Reservations, func(r config.Reservation) bool { return config.Lists([]string{r.Unit}, unit) })
+		i := reserved(unit)
 		if i < 0 {
 			return false
 		}

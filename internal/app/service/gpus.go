@@ -25,6 +25,15 @@ func dialPID1(ctx context.Context) (daemon.PID1, error) {
 	return daemon.PID1Of(conn), nil
 }
 
+// dialToWait connects the daemon to systemd to wait for changes of units.
+func dialToWait(ctx context.Context) (daemon.PID1, error) {
+	conn, err := systemd.DialToWait(ctx)
+	if err != nil {
+		return daemon.PID1{}, err
+	}
+	return daemon.PID1Of(conn), nil
+}
+
 // watched is the hardware of this host. It is a [daemon.GPUReader].
 type watched struct {
 	host   *host.Host

@@ -30,6 +30,7 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		},
 		Unmet:    func() bool { return reservation.Unmet(h) },
 		Dial:     dialPID1,
+		DialWait: dialToWait,
 		Busy:     func() (bool, error) { return filelock.Held(h.RunLock()) },
 		HoldGate: func() (func(), error) { return filelock.Lock(h.GateLock()) },
 		LastRun:  func() (*runstate.Run, error) { return runstate.ReadRun(h.Runtime()) },

@@ -165,7 +165,8 @@ func (o *oneshot) apply(ctx context.Context, cfg *config.Config) runstate.Run {
 	}
 	opt.Load, opt.Users = o.halfReloaded, o.users
 	if o.change != nil {
-		opt.May, opt.Continuing, o.reservations.Kept = o.change.Concerns, o.change.Kept, o.change.Kept
+		opt.May, opt.Later, opt.Continuing = o.change.Concerns, o.change.Postpones, o.change.Kept
+		o.reservations.Kept = o.change.Kept
 	}
 	opt.Fits = foresee(o.host, reservation.Fits(o.host, cfg.Reservations), o.recorder)
 	return apply.Run(ctx, o.node.forRun(), cfg.Profile, opt, o.recorder)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/daemon"
@@ -84,6 +85,7 @@ func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
+		Budgets: plan.Budgets(cfg), SettleTime: cfg.SettleTime,
 		Rest: rest(cfg),
 	}
 }

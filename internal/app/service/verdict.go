@@ -13,6 +13,10 @@ import (
 // reportEnd logs how the run ended, and returns its exit status.
 func reportEnd(log *slog.Logger, run runstate.Run) error {
 	log = log.With("profile", run.Profile, "result", string(run.Result), "gpu", run.Touched())
+	if run.Result == runstate.Round {
+		log.Info(fmt.Sprintf("a round of the change to profile %s has ended (%s)", run.Profile, summary(run)))
+		return nil
+	}
 	if run.Result.OK() {
 		log.Info(fmt.Sprintf("profile %s is on the GPUs (%s)", run.Profile, summary(run)), event.Applied.Attr())
 		return nil

@@ -30,6 +30,7 @@ type Options struct {
 	Fits          func(after []partition.GPU) error // returns an error if the planned state is not allowed; may be nil
 	May           func(partition.Address) bool      // returns whether a GPU may change; nil: each may
 	Users         runstate.InstanceUsers            // for which the change was planned
+	Later         func(partition.Address) bool      // returns whether a later run changes a GPU, which this one leaves as it is; nil: none
 	Continuing    []string                          // active units that use only what stays; the change has not stopped them
 	Load          bool                              // an earlier run may have left the driver unloaded, see [HalfReloaded]
 }
@@ -65,6 +66,7 @@ type run struct {
 	rec  *Recorder
 
 	difference Difference    // the plan
+	more       bool          // later runs change other GPUs
 	loaded     bool          // the run has loaded the driver
 	waited     time.Duration // for GPUs that the driver did not bring up after its load
 
@@ -103,6 +105,9 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	alone := r.opt.Rollback && r.opt.EachGPU && d.SingleGPUs()
 	var left *refusal
 	if alone {
+		if d, r.more = r.opt.postpone(d); len(d.Steps) == 0 {
+			return runstate.Round, nil
+		}
 		if d, left, err = r.leave(ctx, d); err != nil {
 			return runstate.Refused, err
 		}
@@ -120,7 +125,7 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 	before := partition.CurrentLayout(d.GPUs)
 	r.rec.begins(d.Steps)
 	if alone {
-		return left.partial(r.eachGPU(ctx, d.Want, before, devices))
+		return left.partial(r.round(r.eachGPU(ctx, d.Want, before, devices)))
 	}
 	err = r.converge(ctx, d.Want, devices)
 	switch {

@@ -31,6 +31,28 @@ func (b *bench) holdRender(t *testing.T, of partition.Address) (pid int) {
 	return 0
 }
 
+// A round of a change leaves the GPUs of later rounds as they are, held ones too. The last round completes
+// the change.
+func TestRun_Rounds(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	b.opt.EachGPU = true
+	b.holdRender(t, third)
+	done := []partition.Address{first}
+	b.opt.May = func(a partition.Address) bool { return slices.Contains(done, a) }
+	b.opt.Later = func(a partition.Address) bool { return !slices.Contains(done, a) }
+	for _, modes := range []string{"1 CPX/NPS1 7 SPX/NPS1", "1 CPX/NPS1 7 SPX/NPS1"} { // a second run for the same round changes nothing
+		run := b.run(profile(partition.CPX, partition.NPS1))
+		if run.Result != runstate.Round || run.Error != nil || len(run.Holders) != 0 || b.modes() != modes {
+			t.Errorf("result %s, error %+v, holders %v, modes %s; want a round with %s", run.Result, run.Error, run.Holders, b.modes(), modes)
+		}
+	}
+	b.opt.Later = nil
+	b.opt.May = func(a partition.Address) bool { return a != third }
+	if run := b.run(profile(partition.CPX, partition.NPS1)); run.Result != runstate.Partial || b.modes() != "2 CPX/NPS1 1 SPX/NPS1 5 CPX/NPS1" {
+		t.Errorf("the last round: result %s, modes %s, want all but the held GPU in CPX", run.Result, b.modes())
+	}
+}
+
 // A holder blocks the change of its GPU. If each GPU succeeds by itself, the others change.
 func TestRun_HeldGPU(t *testing.T) {
 	only := func(gpus ...partition.Address) func(partition.Address) bool {

@@ -46,6 +46,36 @@ func (d Difference) Without(gpus []partition.Address) Difference {
 	return d
 }
 
+// Only returns the difference with the changes of some GPUs; the others stay as they are.
+func (d Difference) Only(gpus []partition.Address) Difference {
+	var others []partition.Address
+	for _, s := range d.Steps {
+		if !slices.Contains(gpus, s.GPU) {
+			others = append(others, s.GPU)
+		}
+	}
+	return d.Without(others)
+}
+
+// postpone returns the difference without the GPUs that a later run changes, and whether there are any.
+func (o Options) postpone(d Difference) (rest Difference, more bool) {
+	var later []partition.Address
+	for _, c := range d.Steps.Changes(d.GPUs) {
+		if o.Later != nil && o.Later(c.GPU) {
+			later = append(later, c.GPU)
+		}
+	}
+	return d.Without(later), len(later) > 0
+}
+
+// round corrects the result of a run that later runs complete.
+func (r *run) round(result runstate.Result, err error) (runstate.Result, error) {
+	if err == nil && r.more {
+		return runstate.Round, nil
+	}
+	return result, err
+}
+
 // leave returns the difference without the GPUs that cannot change now: a process holds them, or
 // their users are not stopped. left is the reason, nil if there is none. If a process holds each of
 // the GPUs that may change, the reason is the error.

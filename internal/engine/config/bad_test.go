@@ -20,8 +20,8 @@ var bad = []struct{ name, text, want string }{
 	{"newer version", "version = 2", `:1: version = 2: version not supported; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
 	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
-	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: agent, apply, client, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
-	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver, unit-of-change`},
+	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: agent, apply, budget, client, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
+	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [budget] or [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver, settle-time, unit-of-change`},
 	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
@@ -86,7 +86,7 @@ var bad = []struct{ name, text, want string }{
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"several errors", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
 		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1, x
-:2: profil = 1: unknown key; did you mean "profile"? accepted: agent, apply, client, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
+:2: profil = 1: unknown key; did you mean "profile"? accepted: agent, apply, budget, client, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version
 :4: apply.reboot = true: must be a string, not a boolean; accepted: never, once
 :6: profiles.x.compute = "CPXX": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
 }
@@ -117,7 +117,7 @@ func TestLoad_ReportsProblemsOfAllFiles(t *testing.T) {
 	}.Write(t)
 	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
 /etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
-/etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver, unit-of-change
+/etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver, settle-time, unit-of-change
 /etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead
 /etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 /run/dcm/dcm.toml.d/10.toml:1: version = 7: version not supported; accepted: 1

@@ -34,6 +34,10 @@ func build(root *source.Node) *Config {
 	c.Reservations = append(readReservations(root.At("reservation")), confined...)
 	c.Observers = rule.ReadUnits(root.At("guard", "observers"))
 	c.Leases = readLeases(root.At("leases"))
+	c.Budgets = readBudgets(root.At("budget"))
+	if n := root.At("apply", "settle-time"); n != nil {
+		c.SettleTime = readTime(n)
+	}
 	if n := root.At("apply", "device-timeout"); n != nil {
 		c.DeviceTimeout, _ = time.ParseDuration(n.Value.(string))
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	DeviceTimeout time.Duration // time limit for the driver to initialise its GPUs
 	Reboot        Reboot
 
+	Budgets    []Budget
+	SettleTime time.Duration // how long restarted units have to stay active before the next round of a change
+
 	Drift Drift
 
 	Backend Backend
@@ -106,6 +109,7 @@ func Defaults() *Config {
 		ReloadDriver:  true,
 		DeviceTimeout: time.Minute,
 		Reboot:        Never,
+		SettleTime:    defaultSettleDelay,
 		Drift:         Repair,
 		Backend:       Auto,
 		Leases:        Leases{Shares: 1},

@@ -29,7 +29,8 @@ func Format(c *Config) string {
 		pair{"reload-driver", strconv.FormatBool(c.ReloadDriver), c.ReloadDriver != d.ReloadDriver},
 		pair{"at-load", strconv.FormatBool(c.AtLoad), c.AtLoad != d.AtLoad},
 		pair{"device-timeout", source.Quote(c.DeviceTimeout.String()), c.DeviceTimeout != d.DeviceTimeout},
-		pair{"reboot", source.Quote(string(c.Reboot)), c.Reboot != d.Reboot})
+		pair{"reboot", source.Quote(string(c.Reboot)), c.Reboot != d.Reboot},
+		pair{"settle-time", source.Quote(c.SettleTime.String()), c.SettleTime != d.SettleTime})
 	section(&b, "daemon",
 		pair{"drift", source.Quote(string(c.Drift)), c.Drift != d.Drift})
 	section(&b, "gpu",
@@ -45,6 +46,9 @@ func Format(c *Config) string {
 		pair{"enabled", strconv.FormatBool(c.Agent), c.Agent != d.Agent})
 	for _, client := range c.DeclaredClients {
 		b.WriteString("\n" + client.format())
+	}
+	for _, budget := range c.Budgets {
+		b.WriteString("\n" + budget.format())
 	}
 	for _, r := range c.Reservations {
 		if !r.Whole {

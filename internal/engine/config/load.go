@@ -80,6 +80,7 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 	cfg := build(sum)
 	cfg.Unusable = LeaveOut(c, cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.Warnings
+	warnBudgets(cfg)
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
 		cfg.Profile, _ = cfg.Lookup(pick.name) // checked before

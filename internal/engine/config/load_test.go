@@ -18,7 +18,7 @@ func TestLoad_WithoutFiles(t *testing.T) {
 	got := configtest.Load(t, nil)
 	want := &config.Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
-		OnFailure: config.Rollback, UnitOfChange: config.Node, ReloadDriver: true, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
+		OnFailure: config.Rollback, UnitOfChange: config.Node, ReloadDriver: true, SettleTime: 10 * time.Second, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
 		Discover: config.Suggest, Leases: config.Leases{Shares: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -44,7 +44,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:66", "mixed": "/etc/dcm/dcm.toml:70"},
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:71", "mixed": "/etc/dcm/dcm.toml:75"},
 		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:  true,
 		Discover: config.Include,
@@ -53,6 +53,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			{Unit: "dcgm-exporter.service", Observer: true, Source: got.DeclaredClients[1].Source}},
 		UnitOfChange: config.GPU,
 		OnFailure:    config.Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: config.Once,
+		SettleTime: time.Minute, Budgets: []config.Budget{{Units: []string{"vllm@*.service"}, MaxDown: 2, Source: got.Budgets[0].Source}}, Warnings: got.Warnings,
 		Drift: config.Report, Backend: config.AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
 		Leases: config.Leases{PerUser: 8, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{

@@ -230,11 +230,11 @@ func readReservations(n *source.Node) []Reservation {
 	return out
 }
 
-// layOver merges a layer into the sum of those before it. Unlike other arrays, reservations and clients
-// are appended, so that the drop-in of a package removes none.
+// layOver merges a layer into the sum of those before it. Unlike other arrays, reservations, clients and
+// budgets are appended, so that the drop-in of a package removes none.
 func layOver(sum, root *source.Node) *source.Node {
 	out := source.Merge(sum, root)
-	for _, key := range []string{"reservation", "client"} {
+	for _, key := range []string{"reservation", "client", "budget"} {
 		before, now := sum.At(key), root.At(key)
 		if before == nil || now == nil {
 			continue

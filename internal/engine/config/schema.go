@@ -20,6 +20,7 @@ func schema() rule.Rule {
 			"discover": rule.OneOf("what to do with a service that is found using a GPU", Suggest, Include, NoDiscovery),
 		}, nil),
 		"client": declaredClients(),
+		"budget": budgets(),
 		"apply": rule.Table(map[string]rule.Rule{
 			"unit-of-change": rule.OneOf("what succeeds or is rolled back together", Node, GPU),
 			"on-failure":     rule.OneOf("what to do on a failure", Rollback, Keep),
@@ -27,6 +28,7 @@ func schema() rule.Rule {
 			"at-load":        rule.Boolean(),
 			"device-timeout": timeout(),
 			"reboot":         rule.OneOf("when to reboot", Never, Once),
+			"settle-time":    settleTime(),
 		}, nil),
 		"daemon": rule.Table(map[string]rule.Rule{
 			"drift": rule.OneOf("what to do about a drift", Repair, Report),

@@ -67,7 +67,10 @@ func TestShippedFile_ShowsDefaults(t *testing.T) {
 	want.Profile, want.Selected, want.Source = got.Profile, "cpx-nps4", got.Source
 	want.Persistent, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
-	want.Reservations, want.DeclaredClients = got.Reservations, got.DeclaredClients
+	want.Reservations, want.DeclaredClients, want.Budgets = got.Reservations, got.DeclaredClients, got.Budgets
+	if want.Warnings = got.Warnings; len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], ": budget: ") {
+		t.Errorf("warnings: got %q, want one, about the budget of an example", got.Warnings)
+	}
 	want.Leases, want.Observers = config.Leases{Shares: 1, Groups: got.Leases.Groups}, got.Observers
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
@@ -81,7 +84,7 @@ func TestShippedFile_ShowsDefaults(t *testing.T) {
 		if key == "version" || key == "profiles" {
 			continue
 		}
-		if key == "reservation" || key == "client" {
+		if key == "reservation" || key == "client" || key == "budget" {
 			for sub := range r.Keys {
 				if !slices.ContainsFunc(root.At(key).Items(), func(n *source.Node) bool { return n.At(sub) != nil }) {
 					t.Errorf("%s.%s is not in the shipped dcm.toml", key, sub)

@@ -42,6 +42,9 @@ type Settings struct {
 	Warnings []string
 	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
 
+	Budgets    []Budget
+	SettleTime time.Duration // how long units have to be active before they count as up
+
 	Reboot     bool // reboot the host if nothing else puts the profile on the GPUs
 	LeaveDrift bool // report changes by other programs instead of repairing them
 }
@@ -56,6 +59,7 @@ type Daemon struct {
 	Reserve   Reserve                             // nil: there are no reservations
 	Unmet     func() bool                         // reports whether a reservation has no partitions; nil: each has some
 	Dial      func(context.Context) (PID1, error) // connects to PID 1
+	DialWait  func(context.Context) (PID1, error) // connects to PID 1 to wait for changes of units
 	Busy      func() (bool, error)                // reports whether a run is in progress
 	HoldGate  func() (release func(), err error)  // keeps dcm-gate.service from ending
 	LastRun   func() (*runstate.Run, error)       // the oneshot's report

@@ -70,9 +70,9 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 		return result{failure: &e}, false
 	}
 	switch {
-	case now.Diff == 0 && p.unpublished(now):
+	case p.unpublished(now) && (now.Diff == 0 || p.failures.change != nil && !p.limits().none()):
 		p.log.Warn("the last run ended before it published the partitions: starting another run")
-		return p.restartClients(ctx, nil, nil)
+		return p.restartClients(ctx, p.failures.republish(now.Scope), nil)
 	case now.Diff == 0:
 		return p.reserve(ctx), false
 	case p.byDevice:
@@ -110,7 +110,7 @@ func (p *pass) driftFound(steps int) (r result, repair bool) {
 // clearFailed resets the failed units of earlier runs if the GPUs match the profile. Otherwise
 // systemd would report the host as "degraded" needlessly.
 func (p *pass) clearFailed(ctx context.Context, r result) {
-	if r.failure != nil || r.retryReserve != nil || r.drift != nil || !p.usable || !p.mayHaveFailed() {
+	if r.failure != nil || r.retryReserve != nil || r.drift != nil || r.incomplete() || !p.usable || !p.mayHaveFailed() {
 		return
 	}
 	own := unitname.Runs()

@@ -46,6 +46,9 @@ type host struct {
 	users     runstate.InstanceUsers
 	units     map[string]systemd.Unit
 	depend    []string
+	young     map[string]time.Duration // how long units have been active; others for an hour
+	wantedBy  string                   // of all inactive units
+	unitEvent chan struct{}            // receives when the state of a unit has changed
 	ends      map[string]systemd.End
 	run       func(h *host) (systemd.Unit, *runstate.Run, error) // what a restart of the oneshot does
 	last      *runstate.Run
@@ -74,6 +77,7 @@ type host struct {
 	held    []string // units that the daemon asked PID 1 to keep loaded, in the order of the requests
 	stop    func()   // ends the daemon
 	states  chan runstate.State
+	saved   runstate.State
 	line    string   // the unit's status line
 	lines   []string // the status line at each save of the state
 	changed chan struct{}
@@ -96,6 +100,7 @@ func newHost(t *testing.T) *host {
 		gone: make(chan struct{}), eased: make(chan struct{}), retry: Backoff{First: time.Millisecond, Most: 4 * time.Millisecond},
 		states: make(chan runstate.State, 100), changed: make(chan struct{}, 1), devices: make(chan struct{}),
 		hangup: make(chan os.Signal, 1), ticks: make(chan time.Time),
+		young: make(map[string]time.Duration), unitEvent: make(chan struct{}),
 		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
 	}
 	h.run, h.generated = succeed, h.settings.Order.Clients
@@ -150,6 +155,7 @@ func (h *host) set(f func()) {
 
 // start runs the daemon until the test ends; its error is delivered when it ends.
 func (h *host) start() <-chan error {
+	ctx, cancel := context.WithCancel(h.t.Context())
 	d := &Daemon{
 		Load: func() (Settings, error) {
 			h.mu.Lock()
@@ -192,9 +198,10 @@ func (h *host) start() <-chan error {
 			h.noted = runstate.Asked{}
 			return note
 		},
-		Unmet: func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
-		Dial:  func(context.Context) (PID1, error) { return h.pid1(), nil },
-		Busy:  func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
+		Unmet:    func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
+		Dial:     func(context.Context) (PID1, error) { return h.pid1(), nil },
+		DialWait: func(context.Context) (PID1, error) { return h.pid1(), nil },
+		Busy:     func() (bool, error) { h.mu.Lock(); defer h.mu.Unlock(); return h.busy, nil },
 		HoldGate: func() (func(), error) {
 			h.set(func() { h.note("hold") })
 			return func() { h.set(func() { h.note("release") }) }, nil
@@ -203,7 +210,11 @@ func (h *host) start() <-chan error {
 		Save: func(s runstate.State) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
+			if err := ctx.Err(); err != nil {
+				return err // a killed daemon writes nothing, see Restart
+			}
 			h.states <- s
+			h.saved = s
 			h.lines = append(h.lines, h.line)
 			return h.saveErr
 		},
@@ -222,7 +233,6 @@ func (h *host) start() <-chan error {
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}
-	ctx, cancel := context.WithCancel(h.t.Context())
 	h.stop = cancel
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx, h.initial) }()

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
@@ -37,6 +39,39 @@ func (h *host) RestartAround(ctx context.Context, c systemd.Change, queued func(
 }
 
 func (h *host) Dependents(context.Context, []string) ([]string, error) { return h.depend, nil }
+
+func (h *host) Availability(_ context.Context, patterns []string) ([]systemd.Availability, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []systemd.Availability
+	for _, name := range slices.Sorted(maps.Keys(h.units)) {
+		u := h.units[name]
+		if !slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) }) {
+			continue
+		}
+		a := systemd.Availability{Unit: u}
+		a.ID = name
+		if active, ok := h.young[name]; ok {
+			a.ActiveFor = active
+		} else {
+			a.ActiveFor = time.Hour
+		}
+		if u.Active == "inactive" {
+			a.WantedBy = h.wantedBy
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+func (h *host) Changed(ctx context.Context, _ map[string]string) error {
+	select {
+	case <-h.unitEvent:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (h *host) End(_ context.Context, name string) (systemd.End, error) {
 	h.mu.Lock()
@@ -85,9 +120,13 @@ func (h *host) Start(_ context.Context, name string) error {
 	return nil
 }
 
-func (h *host) Restart(_ context.Context, name string) (systemd.Unit, error) {
+// Restart fails after the end of the daemon: the goroutine of a pass goes on then, unlike a killed process.
+func (h *host) Restart(ctx context.Context, name string) (systemd.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return systemd.Unit{}, err
+	}
 	h.note("restart:%s", name)
 	if name == unitname.Reserve && h.choose != nil {
 		return h.choose(h), nil

@@ -33,6 +33,8 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	case r.drift != nil:
 		l.log.Warn(r.drift.Text, "error", r.drift.Text, "hint", r.drift.Hint, event.Drifted.Attr())
 		l.state.enter(runstate.Drifted, r.drift)
+	case r.failure == nil && r.incomplete():
+		l.rolling(r)
 	case r.failure == nil:
 		l.succeeded(r)
 		if r.retryReserve != nil {
@@ -70,7 +72,7 @@ func record(s *runstate.State, r result) {
 	case r.clients != nil:
 		s.Unseen = r.failure.Unseen
 	}
-	s.Holders = r.holders
+	s.Holders, s.Progress = r.holders, r.progress
 	r.pending.into(s)
 	s.Clients = clientsAfter(s.Clients, r)
 	if r.restart.Run != "" {
@@ -92,7 +94,7 @@ func (l *loop) next(ctx context.Context) {
 	due := l.due
 	l.due = nothingDue
 	if due == lookAgain {
-		l.look(ctx, "a change during the last check")
+		l.lookFor(ctx, l.requests.again("a change during the last check"))
 		return
 	}
 	if due == compareDue && l.reread(ctx, true) {
@@ -104,11 +106,26 @@ func (l *loop) next(ctx context.Context) {
 	l.answer()
 }
 
+// rolling waits for the next round. Its round is no failure, so that the next one is not a retry.
+func (l *loop) rolling(r result) {
+	wait := r.pause
+	if r.round {
+		l.attempts, l.report.failure, l.state.Tries = 0, "", 0
+		l.drift.countRepair(r)
+		wait = l.settings.SettleTime
+	}
+	l.report.rolling(l.state.Profile, r)
+	l.state.Retry = l.waker.after(wait)
+	l.state.enter(runstate.Rolling, r.problem)
+	l.started, l.reload = true, l.reload || !l.started
+}
+
 func (l *loop) succeeded(r result) {
 	if r.retryReserve == nil {
 		l.attempts, l.report.failure, l.state.Tries = 0, "", 0
 	}
 	l.drift.countRepair(r)
+	l.requests.done()
 	phase := runstate.InSync
 	switch {
 	case !l.usable:
@@ -178,6 +195,7 @@ func (l *loop) retry(ctx context.Context, r result, failure *runstate.Error) {
 	}
 	l.state.Retry = l.waker.after(wait)
 	l.waker.onExit(ctx, r.holders)
+	l.waker.onUnits(ctx, r.down, l.settings.SettleTime)
 }
 
 // rebootTimeout limits the request for a reboot. The shutdown itself ends the daemon.

@@ -77,6 +77,11 @@ type UnitReader interface {
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
 	// Settle waits until none of the units has a job, and returns them.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	// Availability returns the loaded units whose names match one of the patterns, in which
+	// * is any text.
+	Availability(ctx context.Context, patterns []string) ([]systemd.Availability, error)
+	// Changed returns when the ActiveState of a unit differs from its entry in had, or ctx has ended.
+	Changed(ctx context.Context, had map[string]string) error
 	// End returns how a unit stopped or failed.
 	End(ctx context.Context, name string) (systemd.End, error)
 	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.

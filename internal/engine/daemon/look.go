@@ -10,9 +10,12 @@ import (
 const defaultDeviceTimeout = time.Minute
 
 // look begins a pass. If a pass is under way, look requests another one after it.
-func (l *loop) look(ctx context.Context, why string) {
-	l.report.looking(why)
-	l.requests.note(runstate.Asked{Why: why})
+func (l *loop) look(ctx context.Context, why string) { l.lookFor(ctx, runstate.Asked{Why: why}) }
+
+// lookFor is look for a reason that may say how a change is made.
+func (l *loop) lookFor(ctx context.Context, asked runstate.Asked) {
+	l.report.looking(asked.Why)
+	l.requests.note(asked)
 	if l.pass != nil {
 		l.due = lookAgain
 		return
@@ -46,7 +49,7 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 	}
 	l.report.looking(why)
 	l.requests.note(l.Noted())
-	l.requests.note(runstate.Asked{Why: why})
+	l.requests.note(l.unfinished(why))
 	l.begin(ctx)
 	return true
 }
@@ -55,7 +58,7 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 func (l *loop) begin(ctx context.Context) {
 	l.due, l.drift.event = nothingDue, false
 	l.waker.cancel()
-	l.run(ctx, l.newPass(l.requests.take()))
+	l.run(ctx, l.newPass(l.requests.take(l.state.Phase == runstate.Rolling)))
 	l.requests.forced = false
 }
 
@@ -74,13 +77,18 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
 		return
 	}
-	p := l.newPass(runstate.Asked{Why: deviceEvent})
+	p := l.newPass(l.unfinished(deviceEvent))
 	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
 	l.run(ctx, p)
 }
 
 // deviceEvent is the reason of a pass until it has found the cause, see [gpuHistory.cause].
 const deviceEvent = "a device event"
+
+// unfinished returns the reason of a pass that continues a change in rounds, if one is not complete.
+func (l *loop) unfinished(why string) runstate.Asked {
+	return runstate.Asked{Why: why, Rolling: l.state.Progress != nil && l.requests.first.Rolling}
+}
 
 func (l *loop) newPass(why runstate.Asked) *pass {
 	log := &passLog{l.log}

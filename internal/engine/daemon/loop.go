@@ -75,7 +75,9 @@ func (l *loop) adopt(s Settings) {
 // answer publishes the state, and answers the requests and, with READY=1, a start or a reload.
 func (l *loop) answer() {
 	l.state.announce()
-	l.requests.answer(l.state.State)
+	if l.state.Phase != runstate.Rolling { // a caller waits for the last round
+		l.requests.answer(l.state.State)
+	}
 	if l.started && l.reload {
 		l.reload = false
 		warn(l.log, l.Lifecycle.Ready())

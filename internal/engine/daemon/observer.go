@@ -49,12 +49,13 @@ func (o *observer) fingerprint(ctx context.Context) string {
 // after returns the fingerprint that the next pass compares with, if a device event causes it.
 // Without a restart it is the fingerprint of the planned-for state, so that a later change is
 // detected. After a failed run, the GPUs are read again, because the state that the run left is no
-// drift. After a run that succeeded it is "": the next pass is a full one.
+// drift. The same applies between two rounds. After a run that put the profile on all GPUs it is "": the
+// next pass is a full one.
 func (o *observer) after(ctx context.Context, r result) string {
 	switch {
 	case r.clients == nil:
 		return o.seen
-	case r.failure == nil:
+	case r.failure == nil && !r.round:
 		return ""
 	}
 	return o.fingerprint(ctx)

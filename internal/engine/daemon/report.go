@@ -49,6 +49,13 @@ func (r *reporter) success(s runstate.State, o result) {
 	}
 }
 
+// rolling logs that a round of a change has ended.
+func (r *reporter) rolling(profile string, o result) {
+	if o.round {
+		r.log.With("run", o.restart.Run).Info(fmt.Sprintf("a round of the change to profile %s has ended (%s)", profile, o.progress))
+	}
+}
+
 // failed logs why a pass failed. known is the failure that was logged before.
 func (r *reporter) failed(profile string, o result, known string) {
 	if r.failure = o.failure.Text; known == r.failure {

@@ -33,15 +33,26 @@ func (q *requests) note(a runstate.Asked) {
 	}
 }
 
-// take returns the reason of the pass that begins. A retry has the reason of the first attempt.
-func (q *requests) take() runstate.Asked {
+// again returns the reason of another attempt, which is made in the same way as the first one.
+func (q *requests) again(why string) runstate.Asked {
+	return runstate.Asked{Why: why, Rolling: q.first.Rolling, IgnoreBudget: q.first.IgnoreBudget}
+}
+
+// done forgets how the last change was made.
+func (q *requests) done() { q.first.Rolling, q.first.IgnoreBudget = false, false }
+
+// take returns the reason of the pass that begins. A retry, and a later round of a change, have the reason
+// of the first attempt.
+func (q *requests) take(round bool) runstate.Asked {
 	why := q.next
 	q.next = runstate.Asked{}
 	switch {
 	case why.Why != "":
 		q.first = why
 	case q.first.Why != "":
-		why = runstate.Asked{Why: "trying again: " + q.first.Why, Who: q.first.Who}
+		if why = q.first; !round {
+			why.Why = "trying again: " + why.Why
+		}
 	default:
 		why.Why = "trying again"
 	}

@@ -38,6 +38,11 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	} else if throttled {
 		return r, false
 	}
+	if r, waits, err := p.narrow(ctx, pid1, &next); err != nil {
+		return transient(err), false
+	} else if waits {
+		return r, false
+	}
 	t := transaction{pass: p, pid1: pid1, restart: next.restart}
 	if r, err = t.do(ctx); err != nil {
 		return transient(err), false

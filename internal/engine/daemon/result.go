@@ -19,12 +19,17 @@ type result struct {
 	started []runstate.Client // the clients that were pending, after their start
 	pending pendingStarts     // units to be started once the profile is on the GPUs
 	holders []runstate.Holder // that block a run
+	down    map[string]string // the ActiveState of units whose change may end the failure
 	hints   []string          // warnings in addition to those of the configuration
 
 	restart      runstate.Restart // the restart that was made, if any
 	event        event.ID         // how its run ended, if it failed
 	otherProfile bool             // its run was for another selection
 	timedOut     bool             // its run succeeded after its timeout, see [succeededLate]
+
+	progress *runstate.Progress // of a change that is made in rounds
+	round    bool               // the restart was a round, and later ones follow
+	pause    time.Duration      // the next round does not begin before
 
 	fingerprint string              // of the GPUs at the end of the pass
 	gpus        []partition.Address // see [Observation.Present]
@@ -33,6 +38,9 @@ type result struct {
 	delayed     bool                // the failure is a repair that must be delayed
 	throttle    time.Duration       // no run is started for this time
 }
+
+// incomplete reports whether the profile is not on all GPUs yet, and later rounds put it there.
+func (r result) incomplete() bool { return r.round || r.pause > 0 }
 
 // transient returns the result for a failed connection to PID 1. The next attempt may succeed.
 func transient(err error) result {

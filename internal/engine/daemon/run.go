@@ -26,7 +26,7 @@ func (d *Daemon) Run(ctx context.Context, previous runstate.State) error {
 	l := &loop{
 		Daemon: d, log: d.Log, previous: previous,
 		state:  published{State: previous, save: d.Save, notify: d.Notify, log: d.Log},
-		origin: origin{dial: d.Dial, log: d.Log}, waker: newWaker(d.Use), report: reporter{log: d.Log},
+		origin: origin{dial: d.Dial, log: d.Log}, waker: newWaker(d.Use, d.DialWait), report: reporter{log: d.Log},
 		dropins:  dropinLoader{stale: d.Stale, unwritten: d.Unwritten},
 		starting: make(chan intent),
 	}
@@ -63,9 +63,17 @@ func (l *loop) start(ctx context.Context) error {
 	}
 	l.state.announce()
 	l.requests.note(l.Noted())
-	l.requests.note(runstate.Asked{Why: "the daemon was started"})
+	l.requests.note(l.resumed(runstate.Asked{Why: "the daemon was started"}))
 	l.begin(ctx)
 	return nil
+}
+
+// resumed adds how the change is to be made that the previous daemon has begun.
+func (l *loop) resumed(why runstate.Asked) runstate.Asked {
+	if before := l.previous.Asked; before != nil && l.previous.Progress != nil && l.previous.Wish == l.settings.hash() {
+		why.Rolling, why.IgnoreBudget = before.Rolling, before.IgnoreBudget
+	}
+	return why
 }
 
 // event waits for one event and handles it.
@@ -92,8 +100,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.look(ctx, r.Asked.Why)
 	case <-l.waker.retry:
 		l.look(ctx, "") // the retry was reported with the failure
-	case <-l.waker.freed:
-		l.look(ctx, "a holder has released a GPU")
+	case why := <-l.waker.freed:
+		l.lookFor(ctx, l.requests.again(why))
 	case i := <-l.starting:
 		i.saved <- l.state.saveIntent(i, l.settings.hash())
 	case r := <-l.pass:

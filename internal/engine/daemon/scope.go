@@ -16,6 +16,15 @@ type Scope struct {
 	GPUs       []partition.Address    // those that change
 	Unaffected func(unit string) bool // reports whether a client uses only partitions that stay
 
+	Known   func(unit string) bool // reports whether the GPUs that a client uses are known
+	Total   int                    // number of GPUs of the profile
+	repeats bool                   // the run repeats one that was killed
+	others  []partition.Address    // with repeats: GPUs that differ from the profile and change later
+
+	// Part returns the scope of some of the GPUs, and those of all holders that block it. Part is nil if
+	// the GPUs change together.
+	Part func(gpus []partition.Address, all []runstate.Holder) (*Scope, []runstate.Holder)
+
 	// Without returns the scope without the GPUs that some holders block, and those of all holders
 	// that block it. The scope is nil if no GPU is left. Without is nil if all GPUs change, or none.
 	Without func(blocking, all []runstate.Holder) (*Scope, []runstate.Holder)
@@ -31,10 +40,11 @@ func (s *Scope) without(blocking, all []runstate.Holder) (*Scope, []runstate.Hol
 
 // restart is a run that the daemon requests, and the units that it restarts.
 type restart struct {
-	unit    string           // dcm-apply.service, or dcm-change.service for single GPUs
-	change  *runstate.Change // what dcm-change.service may change
-	clients []systemd.Unit   // whose partitions change: all, or those of single GPUs
-	stopped []systemd.Unit   // the active ones of the clients and of their dependents, which the restart stops
+	unit     string             // dcm-apply.service, or dcm-change.service for single GPUs
+	change   *runstate.Change   // what dcm-change.service may change
+	clients  []systemd.Unit     // whose partitions change: all, or those of single GPUs
+	progress *runstate.Progress // before a round of a change
+	stopped  []systemd.Unit     // the active ones of the clients and of their dependents, which the restart stops
 }
 
 // chooseRestart returns the smallest restart for the scope; a nil scope is the whole node. It is the
@@ -50,13 +60,19 @@ func chooseRestart(ctx context.Context, pid1 PID1, names []string, scope *Scope,
 			return restart{}, err
 		}
 		if len(own) > 0 && own[0].Active != "failed" {
-			stopped, err := restartedUnits(ctx, pid1, unitname.Change, part)
-			change := &runstate.Change{GPUs: scope.GPUs, Stopped: pendingStarts(nil).plus(stopped), Kept: continuing(clients, stopped)}
-			return restart{unitname.Change, change, part, stopped}, err
+			return restartPart(ctx, pid1, clients, scope, blocking)
 		}
 	}
 	stopped, err := restartedUnits(ctx, pid1, unitname.Apply, clients)
 	return restart{unit: unitname.Apply, clients: clients, stopped: stopped}, err
+}
+
+// restartPart returns the restart of dcm-change.service for the scope.
+func restartPart(ctx context.Context, pid1 PID1, clients []systemd.Unit, scope *Scope, blocking []runstate.Holder) (restart, error) {
+	part := scope.affected(clients, blocking)
+	stopped, err := restartedUnits(ctx, pid1, unitname.Change, part)
+	change := &runstate.Change{GPUs: scope.GPUs, Stopped: pendingStarts(nil).plus(stopped), Kept: continuing(clients, stopped)}
+	return restart{unit: unitname.Change, change: change, clients: part, stopped: stopped}, err
 }
 
 // chosen is a restart that is possible now, or the holders that prevent it.
@@ -65,6 +81,8 @@ type chosen struct {
 	remaining []runstate.Holder   // prevent the restart
 	left      []runstate.Holder   // prevent the change of the GPUs in leaves, and of no other
 	leaves    []partition.Address // stay as they are
+	scope     *Scope              // of the restart
+	blocking  []runstate.Holder   // block its steps
 }
 
 // choose returns the smallest restart for the scope. It leaves out the GPUs that holders block, if
@@ -76,7 +94,7 @@ func choose(ctx context.Context, pid1 PID1, b blockers, scope *Scope, blocking [
 		if out.restart, err = chooseRestart(ctx, pid1, b.settings.Order.Clients, scope, blocking); err != nil {
 			return out, err
 		}
-		out.stuck = nil
+		out.stuck, out.scope, out.blocking = nil, scope, blocking
 		if out.remaining, err = out.blockers.remaining(ctx, blocking); err != nil {
 			return out, fmt.Errorf("cannot determine whether a restart would free the GPUs: %w", err)
 		}

@@ -37,7 +37,7 @@ func (s *starter) finish(ctx context.Context, r *result) {
 				s.log.Error("cannot start the clients that an earlier run left down", "units", s.pending.names(), "error", err)
 			}
 		}
-	case r.failure != nil, r.drift != nil, ctx.Err() != nil:
+	case r.failure != nil && r.down == nil, r.drift != nil, ctx.Err() != nil:
 		r.pending = s.pending
 	case len(s.pending) > 0:
 		if err := s.start(ctx, r); err != nil {

@@ -22,7 +22,7 @@ type published struct {
 
 // enter changes the phase. It is published with the rest of the state.
 func (s *published) enter(phase runstate.Phase, failure *runstate.Error) {
-	if phase != runstate.Waiting {
+	if phase != runstate.Waiting && phase != runstate.Rolling {
 		s.Retry = time.Time{}
 	}
 	if phase != s.Phase {
@@ -46,12 +46,13 @@ func (s *published) publish() error {
 
 // intent is a run that is about to begin. The pass continues when it is saved.
 type intent struct {
-	unit    string           // to be restarted
-	change  *runstate.Change // of single GPUs
-	users   runstate.InstanceUsers
-	pending pendingStarts // the units to start if the run fails
-	asked   runstate.Asked
-	saved   chan error // of 1
+	unit     string           // to be restarted
+	change   *runstate.Change // of single GPUs
+	users    runstate.InstanceUsers
+	progress *runstate.Progress // of a change that is made in rounds
+	pending  pendingStarts      // the units to start if the run fails
+	asked    runstate.Asked
+	saved    chan error // of 1
 }
 
 // saveIntent saves what a run is about to do. If that fails no unit may be stopped: the units to
@@ -61,7 +62,7 @@ func (s *published) saveIntent(i intent, wish string) error {
 	i.pending.into(&s.State)
 	s.Tries++
 	s.Tried, s.Wish = time.Now(), wish
-	s.Change, s.Users = i.change, i.users
+	s.Change, s.Users, s.Progress = i.change, i.users, i.progress
 	if i.unit != unitname.Reserve { // which changes no GPU
 		s.Holders, s.Asked = nil, &i.asked
 		s.enter(runstate.Applying, nil)
@@ -104,13 +105,21 @@ func statusLine(s runstate.State) string {
 		}
 	case runstate.Applying:
 		fmt.Fprintf(&b, "Putting profile %s on the GPUs", s.Profile)
+	case runstate.Rolling:
+		fmt.Fprintf(&b, "Putting profile %s on the GPUs in rounds", s.Profile)
+		if !s.Retry.IsZero() {
+			b.WriteString(", next round at " + s.Retry.Format(time.TimeOnly))
+		}
 	default:
 		b.WriteString("Checking the GPUs")
+	}
+	if p := s.Progress; p != nil {
+		fmt.Fprintf(&b, " (%s)", p)
 	}
 	if s.Error != nil {
 		b.WriteString(": " + text.OneLine(s.Error.Text))
 	}
-	if s.Phase != runstate.Waiting && !s.Retry.IsZero() {
+	if s.Phase != runstate.Waiting && s.Phase != runstate.Rolling && !s.Retry.IsZero() {
 		b.WriteString("; trying again at " + s.Retry.Format(time.TimeOnly))
 	}
 	if s.Config != "" && s.Phase != runstate.Stuck {

@@ -14,16 +14,20 @@ import (
 type failures struct {
 	attempts    int
 	lastAttempt time.Time
-	final       *runstate.Error // why another attempt with these settings would fail too
-	last        *runstate.Error // of the last attempt, if it was recorded
-	fresh       bool            // this daemon has made no attempt yet
-	lastPass    bool            // the last pass has failed
+	final       *runstate.Error  // why another attempt with these settings would fail too
+	last        *runstate.Error  // of the last attempt, if it was recorded
+	change      *runstate.Change // of the last attempt, if it was one of single GPUs for these settings
+	fresh       bool             // this daemon has made no attempt yet
+	lastPass    bool             // the last pass has failed
 }
 
 // failuresIn returns the failures in the current state and in the state that the previous daemon
 // saved.
 func failuresIn(now, previous runstate.State, settings Settings) failures {
 	f := failures{attempts: now.Tries, lastAttempt: now.Tried, last: previous.Error, lastPass: now.Error != nil}
+	if now.Tries > 0 && now.Wish != "" && now.Wish == settings.hash() {
+		f.change = now.Change
+	}
 	if e := previous.Error; e != nil && !e.Transient && now.Wish != "" && now.Wish == settings.hash() {
 		f.final = e
 	}

@@ -31,7 +31,7 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
 	taken := t.pass.starts.pending.plus(t.stopped).plus(triggers)
-	if err := t.pass.begin(intent{unit: t.unit, change: t.change, users: t.pass.users, pending: taken}); err != nil {
+	if err := t.pass.begin(intent{unit: t.unit, change: t.change, users: t.pass.users, progress: t.progress, pending: taken}); err != nil {
 		return result{}, err
 	}
 	t.pass.starts.taken = taken
@@ -40,6 +40,7 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 	t.pass.log.restarting(t.unit, t.stopped)
 	r := t.run(ctx)
 	r.partial = t.unit == unitname.Change
+	t.count(&r)
 	t.verify(ctx, triggers, &r)
 	if r.failure == nil && r.retryReserve == nil {
 		if r.timedOut { // systemd has started none of those that require the unit
@@ -48,6 +49,19 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 		t.pass.starts.taken = nil
 	}
 	return r, nil
+}
+
+// count adds the progress of a change that is made in rounds.
+func (t *transaction) count(r *result) {
+	r.round = r.failure == nil && t.isRound()
+	if t.progress == nil {
+		return
+	}
+	now := *t.progress
+	if r.round {
+		now.Done += len(t.change.GPUs)
+	}
+	r.progress = &now
 }
 
 // run restarts the unit.
@@ -114,7 +128,7 @@ func (t *transaction) apply(ctx context.Context, restart func(context.Context) (
 	t.pass.log.ended(t.unit, unit, time.Since(began))
 	out := result{restart: runstate.Restart{Run: unit.Invocation, Asked: began}, otherProfile: t.pass.usable && t.isOther(run)}
 	succeeded := unit.Active == "active" && unit.Result == "success"
-	if succeeded && (run.Result.OK() || run.ID == "" && t.pass.gpus.reached(ctx, t.pass.settings.Profile)) {
+	if succeeded && (run.Result.OK() || run.Result == runstate.Round && t.isRound() || run.ID == "" && t.pass.gpus.reached(ctx, t.pass.settings.Profile)) {
 		return out
 	}
 	if out.timedOut = succeededLate(unit, run); out.timedOut {

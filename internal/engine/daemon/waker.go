@@ -10,13 +10,14 @@ import (
 // waker wakes the loop for the next attempt: after a delay, or when a holder has ended.
 type waker struct {
 	gpus  UseWatcher
+	dial  func(context.Context) (PID1, error)
 	retry <-chan time.Time   // nil if no attempt is due
-	freed chan struct{}      // of 1
+	freed chan string        // why, of 1
 	stop  context.CancelFunc // ends the wait for holders
 }
 
-func newWaker(gpus UseWatcher) waker {
-	return waker{gpus: gpus, freed: make(chan struct{}, 1), stop: func() {}}
+func newWaker(gpus UseWatcher, dial func(context.Context) (PID1, error)) waker {
+	return waker{gpus: gpus, dial: dial, freed: make(chan string, 1), stop: func() {}}
 }
 
 func (w *waker) cancel() {
@@ -39,7 +40,31 @@ func (w *waker) onExit(ctx context.Context, holders []runstate.Holder) {
 	ctx, w.stop = context.WithCancel(ctx)
 	go func() {
 		if w.gpus.AwaitExit(ctx, holders) == nil {
-			w.wake()
+			w.wake("a holder has released a GPU")
+		}
+	}()
+}
+
+// onUnits wakes the loop when the state of one of the units has changed and this unit has had the time to
+// settle.
+func (w *waker) onUnits(ctx context.Context, had map[string]string, settle time.Duration) {
+	if len(had) == 0 {
+		return
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	go func() {
+		pid1, err := w.dial(ctx)
+		if err != nil {
+			return // the loop wakes after the delay
+		}
+		defer pid1.Close()
+		if pid1.States.Changed(ctx, had) != nil {
+			return
+		}
+		select {
+		case <-time.After(settle):
+			w.wake("the state of a unit has changed")
+		case <-ctx.Done():
 		}
 	}()
 }
@@ -56,14 +81,14 @@ func (w *waker) onUseBelow(ctx context.Context, delay time.Duration, use runstat
 			return
 		}
 		if w.gpus.AwaitUseBelow(ctx, use) == nil {
-			w.wake()
+			w.wake("a holder has released a GPU")
 		}
 	}()
 }
 
-func (w *waker) wake() {
+func (w *waker) wake(why string) {
 	select {
-	case w.freed <- struct{}{}:
+	case w.freed <- why:
 	default: // the loop is already to be woken
 	}
 }

@@ -60,8 +60,11 @@ func userName(id string) string {
 }
 
 // Sign writes the note for the daemon that is about to start: the command and its user.
-func (h *Host) Sign(command []string) error {
-	return h.Note(runstate.Asked{Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self()})
+func (h *Host) Sign(command []string) error { return h.Note(h.Asked(command)) }
+
+// Asked returns this process as the one that requests a run by a command.
+func (h *Host) Asked(command []string) runstate.Asked {
+	return runstate.Asked{Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self()}
 }
 
 // Note writes the reason of the run that the next edit or start of the daemon begins.

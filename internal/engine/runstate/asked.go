@@ -13,6 +13,9 @@ import (
 type Asked struct {
 	Why string `json:"why"` // "the configuration changed", "dcm use cpx"
 	Who *Who   `json:"who,omitempty"`
+
+	Rolling      bool `json:"rolling,omitempty"`       // change one GPU after another
+	IgnoreBudget bool `json:"ignore_budget,omitempty"` // stop more units than the budgets permit
 }
 
 // Who is a process that requested a run, at the time of the request.

@@ -7,6 +7,7 @@
 package runstate
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -36,6 +37,7 @@ const (
 	NoProfile   Result = "no-profile"  // no profile is selected, so the GPUs were not changed
 	Refused     Result = "refused"     // nothing was changed: a process holds a GPU, or the profile does not fit
 	RolledBack  Result = "rolled-back" // failed; all changes were undone
+	Round       Result = "round"       // the GPUs of one round of a change match the profile; later runs change the others
 	Partial     Result = "partial"     // failed on some GPUs, which were undone; the others match the profile
 	Failed      Result = "failed"      // failed; some GPUs may be changed, see each one
 	Interrupted Result = "interrupted" // stopped by a request after the current step
@@ -141,6 +143,7 @@ const (
 	Idle      Phase = "idle"      // no profile is selected
 	InSync    Phase = "in-sync"   // the selected profile is on the GPUs
 	Applying  Phase = "applying"  // a run is in progress
+	Rolling   Phase = "rolling"   // between two rounds of a change; the next one is at Retry
 	Drifted   Phase = "drifted"   // another program changed the GPUs, and dcm does not repair them
 	Rebooting Phase = "rebooting" // failed; the host is being rebooted
 	Waiting   Phase = "waiting"   // failed; the next attempt is at Retry
@@ -171,9 +174,10 @@ type State struct {
 	Change   *Change   `json:"change,omitempty"` // of single GPUs; nil: of the whole node
 	// Users are those of MIG instances before the change. The run plans with them, since it cannot
 	// find them when the units are stopped.
-	Users  InstanceUsers `json:"users,omitempty"`
-	Asked  *Asked        `json:"asked,omitempty"`  // its reason, and who requested it
-	Unseen *Use          `json:"unseen,omitempty"` // no restart is requested until this use has fallen
+	Users    InstanceUsers `json:"users,omitempty"`
+	Progress *Progress     `json:"progress,omitempty"` // of a change that is made in rounds
+	Asked    *Asked        `json:"asked,omitempty"`    // its reason, and who requested it
+	Unseen   *Use          `json:"unseen,omitempty"`   // no restart is requested until this use has fallen
 
 	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
 }
@@ -182,12 +186,24 @@ type State struct {
 // [partition.GPU.InstanceUsers].
 type InstanceUsers map[partition.Address]map[int][]partition.InstanceUser
 
+// Progress is how far a change is that is made in rounds.
+type Progress struct {
+	Done  int `json:"done"`  // GPUs that match the profile
+	Total int `json:"total"` // GPUs of the profile
+}
+
+func (p Progress) String() string { return fmt.Sprintf("%d of %d GPUs", p.Done, p.Total) }
+
 // Change is a change of single GPUs that the daemon requests from dcm-change.service.
 type Change struct {
 	GPUs    []partition.Address `json:"gpus"`              // the only ones that may change
+	Later   []partition.Address `json:"later,omitempty"`   // those that later rounds change
 	Stopped map[string]string   `json:"stopped,omitempty"` // the units that have to be stopped, with their invocations
 	Kept    []string            `json:"kept,omitempty"`    // active clients that continue with their partitions
 }
+
+// Postpones reports whether a later round changes a GPU.
+func (c Change) Postpones(gpu partition.Address) bool { return slices.Contains(c.Later, gpu) }
 
 // Concerns reports whether a GPU may change.
 func (c Change) Concerns(gpu partition.Address) bool { return slices.Contains(c.GPUs, gpu) }

@@ -42,5 +42,5 @@ func (t Totals) Plus(r Result, ended time.Time) Totals {
 
 // Results lists the results of runs that have ended.
 func Results() []Result {
-	return []Result{Unchanged, Applied, NoProfile, Refused, RolledBack, Partial, Failed, Interrupted, Killed}
+	return []Result{Unchanged, Applied, NoProfile, Round, Refused, RolledBack, Partial, Failed, Interrupted, Killed}
 }

@@ -79,6 +79,7 @@ func TestRender(t *testing.T) {
 		`dcm_runs_total{result="unchanged"} 0`,
 		`dcm_runs_total{result="applied"} 3`,
 		`dcm_runs_total{result="no-profile"} 0`,
+		`dcm_runs_total{result="round"} 0`,
 		`dcm_runs_total{result="refused"} 0`,
 		`dcm_runs_total{result="rolled-back"} 0`,
 		`dcm_runs_total{result="partial"} 0`,

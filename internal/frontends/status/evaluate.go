@@ -59,7 +59,9 @@ func (j *evaluator) summary() string {
 	case p.Effective == "" && p.Broken != "":
 		return "The configuration cannot be used"
 	case j.a.running():
-		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective)
+		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective) + j.a.progress()
+	case j.a.rolling():
+		return fmt.Sprintf("Profile %s is being put on the GPUs in rounds", p.Effective) + j.a.progress() + j.a.nextRound()
 	case p.Effective == "":
 		s = "No profile is selected; the GPUs are left alone"
 	case j.a.hidden(partGPUs) && len(j.a.GPUs) == 0:
@@ -72,7 +74,7 @@ func (j *evaluator) summary() string {
 	case j.a.Daemon.Phase == runstate.Rebooting:
 		s = fmt.Sprintf("Rebooting, to put profile %s on the GPUs", p.Effective)
 	default:
-		s = fmt.Sprintf("Profile %s is not on the GPUs", p.Effective)
+		s = fmt.Sprintf("Profile %s is not on the GPUs", p.Effective) + j.a.progress()
 		if retry := j.a.Daemon.Retry; !retry.IsZero() && j.a.Daemon.Phase == runstate.Waiting {
 			s += ", trying again at " + retry.Local().Format(time.TimeOnly)
 		}

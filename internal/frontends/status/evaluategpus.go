@@ -29,10 +29,10 @@ func (j *evaluator) profile() {
 	case a.matches():
 		a.Profile.Applied = a.Profile.Effective
 		a.Health.InSync = true
-	case !a.running():
+	case !a.running() && !a.rolling():
 		j.addMismatch()
 	}
-	if a.running() {
+	if a.running() || a.rolling() {
 		j.raise(Changing)
 	}
 	j.addDaemonError()
@@ -77,10 +77,11 @@ func (j *evaluator) addDaemonError() {
 	}
 }
 
-// partial reports whether the last run failed on some GPUs, and the others match the profile.
+// partial reports whether the last run failed on some GPUs or was for some of them, and these match the
+// profile.
 func (j *evaluator) partial() bool {
 	off := j.a.Daemon.Phase == runstate.Waiting || j.a.Daemon.Phase == runstate.Stuck
-	return off && !j.a.Health.InSync && j.a.LastRun != nil && j.a.LastRun.Result == runstate.Partial
+	return off && !j.a.Health.InSync && j.a.LastRun != nil && (j.a.LastRun.Result == runstate.Partial || j.a.LastRun.Result == runstate.Round)
 }
 
 // gpus evaluates the number of GPUs, and pending modes.

@@ -79,7 +79,7 @@ func addDaemon(a *Account, s *runstate.State) {
 	if s == nil {
 		return
 	}
-	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Owed: s.Owed, Config: s.Config}
+	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Progress: s.Progress, Owed: s.Owed, Config: s.Config}
 	if s.Error != nil {
 		a.Daemon.Error = &Problem{daemonErrorState(s), s.Error.Text, s.Error.Hint}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/unitname"
@@ -32,6 +33,25 @@ func (a Account) running() bool {
 		}
 	}
 	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
+}
+
+// rolling reports whether the daemon waits for the next round of a change.
+func (a Account) rolling() bool { return a.Daemon.Phase == runstate.Rolling && !a.daemonDown() }
+
+// progress describes how far a change is that is made in rounds.
+func (a Account) progress() string {
+	if a.Daemon.Progress == nil || a.daemonDown() {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", a.Daemon.Progress)
+}
+
+// nextRound returns when the next round of a change begins.
+func (a Account) nextRound() string {
+	if a.Daemon.Retry.IsZero() {
+		return ""
+	}
+	return ", next round at " + a.Daemon.Retry.Local().Format(time.TimeOnly)
 }
 
 // daemonDown reports whether dcm.service does not run, so that its saved state is outdated.

@@ -65,6 +65,8 @@ type Daemon struct {
 	Owed   List[string]   `json:"owed"`           // units to start after the profile is applied
 	Config string         `json:"config"`         // why the configuration on disk is not effective
 	Error  *Problem       `json:"error,omitempty"`
+
+	Progress *runstate.Progress `json:"progress,omitempty"` // of a change that is made in rounds
 }
 
 // GPU is one display or accelerator device.

@@ -51,6 +51,10 @@ func singleGPUs(t *testing.T, p product) {
 				{"holder blocks its GPU only", heldGPU},
 				{"daemon killed during a change", killedDuringChange},
 				{"change requested in part", requestedInPart},
+				{"budget kept by random changes", budgetKept},
+				{"client that never becomes ready", neverReady},
+				{"one GPU after another", oneAfterAnother},
+				{"change refused by a budget", budgetRefuses},
 				{"older driver checks all GPUs", olderBusyCheck},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })

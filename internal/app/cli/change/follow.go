@@ -23,16 +23,32 @@ import (
 	"dcm/internal/linux/watch"
 )
 
+// manner is how a change is made.
+type manner struct {
+	rolling      bool // one GPU after another
+	ignoreBudget bool // more units may be down than the budgets permit
+}
+
 // Follow makes the daemon check the GPUs and shows the run until it ends. choose writes the
 // selection, after systemd was reached. want is the profile that choose selects, "" for any.
 func Follow(ctx context.Context, h *host.Host, con *console.Console, want string, choose func() error) error {
+	return follow(ctx, h, con, want, manner{}, choose)
+}
+
+// follow is Follow for a change that is made in that manner.
+func follow(ctx context.Context, h *host.Host, con *console.Console, want string, how manner, choose func() error) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: cannot connect to systemd: %w", err)
 	}
 	defer conn.Close()
 	// The daemon may see the new selection before the request of this command arrives.
-	if err := h.Sign(append([]string{"dcm"}, os.Args[1:]...)); err != nil {
+	asked := h.Asked(append([]string{"dcm"}, os.Args[1:]...))
+	asked.Rolling, asked.IgnoreBudget = how.rolling, how.ignoreBudget
+	if err := h.Note(asked); err != nil {
+		if how != (manner{}) {
+			return fmt.Errorf("nothing was changed: cannot pass the options to the daemon: %w", err)
+		}
 		con.Warn("cannot record the caller in the history of runs: " + err.Error())
 	}
 	if err := choose(); err != nil {
@@ -122,6 +138,9 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	case state.Phase == runstate.Idle && state.Error == nil:
 		fmt.Fprintln(con.Out, "No profile is selected; the GPUs are left alone.")
 		return nil
+	}
+	if state.Phase == runstate.Rolling {
+		return exitcode.With(exitcode.Transient, fmt.Errorf("profile %s: the change is not complete (%s)\nhint: dcm status shows the progress", state.Profile, state.Progress))
 	}
 	return Failure(state)
 }

@@ -29,10 +29,12 @@ import (
 type Plan struct {
 	Profile  string              `json:"profile"`
 	Steps    []partition.Step    `json:"steps"`
-	Clients  []string            `json:"clients"` // the units that would be restarted
-	Reload   bool                `json:"reload"`  // the driver would be reloaded: no GPU of the node can be used meanwhile
-	Holders  []runstate.Holder   `json:"holders"` // processes that block the change, without those of clients
-	Left     []partition.Address `json:"left"`    // GPUs that would stay as they are, since the holders block them and no other
+	Clients  []string            `json:"clients"`         // the units that would be restarted
+	Reload   bool                `json:"reload"`          // the driver would be reloaded: no GPU of the node can be used meanwhile
+	Holders  []runstate.Holder   `json:"holders"`         // processes that block the change, without those of clients
+	Left     []partition.Address `json:"left"`            // GPUs that would stay as they are, since the holders block them and no other
+	Rounds   []daemon.Round      `json:"rounds"`          // in which the GPUs change, as budgets permit; empty: all together
+	Waits    *runstate.Error     `json:"waits,omitempty"` // why the first or a later round would wait for units that are down
 	Refused  *runstate.Error     `json:"refused,omitempty"`
 	Warnings []string            `json:"warnings"`   // they do not prevent the change
 	Pending  string              `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
@@ -72,7 +74,7 @@ queried.`,
 
 // newPlan returns a plan without steps, whose lists are empty in JSON, not null.
 func newPlan(profile string) Plan {
-	return Plan{Profile: profile, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Warnings: []string{}, Parts: []plannedPart{}}
+	return Plan{Profile: profile, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Rounds: []daemon.Round{}, Warnings: []string{}, Parts: []plannedPart{}}
 }
 
 // planned prints the plan for a kind of node after its first boot.
@@ -172,6 +174,7 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 	}
 	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
 	p.Left = append(p.Left, f.Left...)
+	p.Rounds, p.Waits = append(p.Rounds, f.Rounds...), f.Waits
 	for _, unit := range f.Included {
 		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}
@@ -240,6 +243,10 @@ func (p Plan) print(con *console.Console) {
 	}
 	if switchesCompute(p.Steps) {
 		fmt.Fprintf(con.Out, "The driver's check before a switch: %s.\n", p.BusyCheck)
+	}
+	if len(p.Rounds) > 0 || p.Waits != nil {
+		printRounds(con, p.Rounds, p.Waits)
+		return
 	}
 	if len(p.Clients) == 0 {
 		fmt.Fprintln(con.Out, "No unit would be restarted.")

@@ -7,6 +7,7 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/apply"
+	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
@@ -70,5 +71,26 @@ func printParts(con *console.Console, parts []plannedPart) {
 		for _, p := range used {
 			fmt.Fprintf(con.Out, "  %s: %s\n", strings.TrimSpace(p.Name+" "+p.Mode), strings.Join(p.Users, ", "))
 		}
+	}
+}
+
+// printRounds prints the rounds of a change, and why one of them would wait.
+func printRounds(con *console.Console, rounds []daemon.Round, waits *runstate.Error) {
+	if len(rounds) > 0 {
+		fmt.Fprintln(con.Out, "The GPUs would change in these rounds, and these units would be restarted:")
+	}
+	for i, r := range rounds {
+		gpus := make([]string, len(r.GPUs))
+		for j, a := range r.GPUs {
+			gpus[j] = string(a)
+		}
+		units := strings.Join(r.Units, ", ")
+		if units == "" {
+			units = "no unit"
+		}
+		fmt.Fprintf(con.Out, "  %d. %s: %s\n", i+1, strings.Join(gpus, ", "), units)
+	}
+	if waits != nil {
+		fmt.Fprintln(con.Out, con.Yellow("It would wait now: ")+console.Indent(waits.Message()))
 	}
 }

@@ -16,6 +16,7 @@ at-load        = true
 device-timeout = "1m30s"
 reboot         = "once"
 unit-of-change = "gpu"
+settle-time    = "1m"
 
 [daemon]
 drift = "report"
@@ -65,6 +66,10 @@ gpus = [3, "0000:0c:00.0"]
 [[client]]
 unit = "dcgm-exporter"
 observer = true
+
+[[budget]]
+units = "vllm@*"
+max-down = 2
 
 [profiles.whole]
 compute = "CPX"

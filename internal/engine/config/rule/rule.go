@@ -161,6 +161,8 @@ func (c *Checker) unknown(key string, keys map[string]Rule) *source.Fault {
 		f.Text += ": it belongs at the top of the file, above the first [table]"
 	case len(homes) == 1:
 		f.Text += fmt.Sprintf(": it belongs in [%s]", homes[0])
+	case len(homes) == 2:
+		f.Text += fmt.Sprintf(": it belongs in [%s] or [%s]", homes[0], homes[1])
 	}
 	return f
 }
