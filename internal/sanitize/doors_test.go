@@ -211,7 +211,7 @@ func doors() map[string]string {
 		"dcm-service.work":         compared,
 		"console.Stdio":            compared,
 		"unit.DaemonCmd":           compared,
-		"change.applyIdle":         "the command line, escaped by host.Drain",
+		"change.idleWait.limit":    "the command line, escaped by drain.Start",
 		"change.follow":            "the command line, escaped by host.Asked",
 		"configure.judging":        callers,
 		"configure.readInput":      callers,

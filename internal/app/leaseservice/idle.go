@@ -2,6 +2,7 @@ package leaseservice
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"dcm/internal/engine/host"
@@ -14,7 +15,32 @@ const endPollInterval = 15 * time.Second
 // AwaitIdle returns when there is no lease. It calls report with the remaining leases, at first and
 // after each change.
 func AwaitIdle(ctx context.Context, h *host.Host, report func([]gpu.Holder)) error {
-	if len(host.LeaseHolders(h)) == 0 {
+	known := ""
+	return await(ctx, h, func() bool {
+		now := host.LeaseHolders(h)
+		units := ""
+		for _, l := range now {
+			units += l.Unit + " "
+		}
+		if units != known && len(now) > 0 {
+			report(now)
+		}
+		known = units
+		return len(now) == 0
+	})
+}
+
+// AwaitEnd returns when one of the leases has ended.
+func AwaitEnd(ctx context.Context, h *host.Host, units []string) error {
+	return await(ctx, h, func() bool {
+		now := host.LeaseUnits(h)
+		return slices.ContainsFunc(units, func(unit string) bool { return !slices.Contains(now, unit) })
+	})
+}
+
+// await returns when over is true. It calls over at first and after the end of each unit.
+func await(ctx context.Context, h *host.Host, over func() bool) error {
+	if over() {
 		return nil
 	}
 	conn, err := h.DialToWait(ctx)
@@ -27,24 +53,11 @@ func AwaitIdle(ctx context.Context, h *host.Host, report func([]gpu.Holder)) err
 		return err
 	}
 	defer stop()
-	return awaitIdle(ctx, func() []gpu.Holder { return host.LeaseHolders(h) }, ended, report)
+	return awaitEvent(ctx, over, ended)
 }
 
-func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struct{}, report func([]gpu.Holder)) error {
-	known := ""
-	for {
-		now := list()
-		if len(now) == 0 {
-			return nil
-		}
-		units := ""
-		for _, l := range now {
-			units += l.Unit + " "
-		}
-		if units != known {
-			report(now)
-		}
-		known = units
+func awaitEvent(ctx context.Context, over func() bool, ended <-chan struct{}) error {
+	for !over() {
 		next, cancel := context.WithTimeout(ctx, endPollInterval)
 		select {
 		case <-ended:
@@ -55,4 +68,5 @@ func awaitIdle(ctx context.Context, list func() []gpu.Holder, ended <-chan struc
 			return err
 		}
 	}
+	return nil
 }

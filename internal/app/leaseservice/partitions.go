@@ -130,7 +130,7 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		_, err := os.Stat(p.host.Path(part.Render))
 		return err != nil
 	})
-	snapshot := lease.Snapshot{Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string)}
+	snapshot := lease.Snapshot{Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host))}
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
 			snapshot.Reserved[name] = r.Name
@@ -146,6 +146,18 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		snapshot.Open[part.Name] = unexpectedUsers(part, r.usage.Holders, p.config().Observers)
 	}
 	return snapshot, r.usage, nil
+}
+
+// awaited returns the process that waits for the leases of single GPUs, by the partitions of these
+// GPUs. A wait for all leases prevents every lease, see [Partitions.Lock].
+func awaited(parts []runstate.Part, w drain.Wait) map[string]string {
+	out := make(map[string]string)
+	for _, part := range parts {
+		if !w.Everything() && w.Concerns(part.GPU) {
+			out[part.Name] = w.Holder
+		}
+	}
+	return out
 }
 
 // unexpectedUsers returns the units and processes that have a partition open, without the
@@ -213,8 +225,8 @@ func (p *Partitions) Lock() (func(), error) {
 	busy, err := filelock.Held(p.host.RunLock())
 	if err == nil && busy {
 		err = lease.ErrChanging
-	} else if holder := drain.Holder(p.host); err == nil && holder != "" {
-		err = fmt.Errorf("%w: %s", lease.ErrDraining, holder)
+	} else if w := drain.Now(p.host); err == nil && w.Everything() {
+		err = fmt.Errorf("%w: %s", lease.ErrDraining, w.Holder)
 	}
 	if err != nil {
 		release()

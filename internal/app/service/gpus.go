@@ -65,6 +65,9 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 		return look, err
 	}
 	d, u, err := plan.WithUse(ctx, w.host, w.config(), d, w.node)
+	for _, c := range d.Steps.Changes(d.GPUs) {
+		look.GPUs = append(look.GPUs, c.GPU)
+	}
 	look.Diff, look.Scope, look.Users = len(d.Steps), plan.Scope(w.host, w.config(), d), d.Users()
 	if err == nil {
 		look.Blocking, err = d.Blockers(u)

@@ -80,7 +80,11 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 			return r, false
 		}
 	}
-	return p.restartClients(ctx, now.Scope, now.Blocking)
+	r, again = p.restartClients(ctx, now.Scope, now.Blocking)
+	if r.clients == nil && len(r.holders) > 0 {
+		r.left = now.GPUs
+	}
+	return r, again
 }
 
 // unpublished reports whether a run has changed the GPUs and was killed before it published

@@ -44,6 +44,7 @@ type host struct {
 	blocking  []runstate.Holder
 	scope     *Scope
 	users     runstate.InstanceUsers
+	changing  []partition.Address // the GPUs that the steps change
 	units     map[string]systemd.Unit
 	depend    []string
 	young     map[string]time.Duration // how long units have been active; others for an hour
@@ -284,7 +285,7 @@ func (h *hardware) Observe(context.Context, partition.Profile) (Observation, err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	published := func() bool { h.mu.Lock(); defer h.mu.Unlock(); return !h.unpublished }
-	return Observation{Diff: h.steps, Present: h.gpus, Blocking: h.blocking, Scope: h.scope, Users: h.users, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
+	return Observation{Diff: h.steps, GPUs: h.changing, Present: h.gpus, Blocking: h.blocking, Scope: h.scope, Users: h.users, Published: published, Fingerprint: fmt.Sprint(h.steps, h.turns)}, h.stepsErr
 }
 
 func (h *hardware) DriverUnloaded() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unloaded }

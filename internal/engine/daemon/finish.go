@@ -72,7 +72,7 @@ func record(s *runstate.State, r result) {
 	case r.clients != nil:
 		s.Unseen = r.failure.Unseen
 	}
-	s.Holders, s.Progress = r.holders, r.progress
+	s.Holders, s.Left, s.Progress = r.holders, r.left, r.progress
 	r.pending.into(s)
 	s.Clients = clientsAfter(s.Clients, r)
 	if r.restart.Run != "" {

@@ -13,6 +13,7 @@ import (
 // Observation is the result of one inspection of the GPUs.
 type Observation struct {
 	Diff     int                    // number of steps to the profile
+	GPUs     []partition.Address    // that the steps change
 	Blocking []runstate.Holder      // processes that would keep the steps from succeeding
 	Scope    *Scope                 // of steps that concern single GPUs; nil: they concern the whole node
 	Users    runstate.InstanceUsers // for which the steps were planned

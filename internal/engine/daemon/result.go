@@ -22,6 +22,8 @@ type result struct {
 	down    map[string]string // the ActiveState of units whose change may end the failure
 	hints   []string          // warnings in addition to those of the configuration
 
+	left []partition.Address // the GPUs that the holders block
+
 	restart      runstate.Restart // the restart that was made, if any
 	event        event.ID         // how its run ended, if it failed
 	otherProfile bool             // its run was for another selection

@@ -97,7 +97,7 @@ const gpu4 partition.Address = "0000:a6:00.0"
 
 // twoGPUs is a change of GPUs 3 and 4, of which the process with pid 7 blocks GPU 3.
 func twoGPUs(h *host) {
-	h.steps = 2
+	h.steps, h.changing = 2, []partition.Address{gpu3, gpu4}
 	h.blocking = []runstate.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/dri/renderD152"}}, {PID: 8, Unit: "w4.service"}}
 	four := &Scope{GPUs: []partition.Address{gpu4}, Unaffected: func(unit string) bool { return unit != "w4.service" && unit != "dcgm.service" }}
 	h.scope = &Scope{
@@ -118,10 +118,12 @@ func TestScope_HeldGPU(t *testing.T) {
 	h := workers(t)
 	twoGPUs(h)
 	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
-		h.steps, h.scope, h.blocking = 1, &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" }}, h.blocking[:1]
+		h.steps, h.changing = 1, h.changing[:1]
+		h.scope, h.blocking = &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" }}, h.blocking[:1]
 		failure := runstate.InUse(h.blocking)
 		return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"},
-			&runstate.Run{ID: "1", Profile: "cpx", Result: runstate.Partial, Error: failure, Holders: h.blocking}, nil
+			&runstate.Run{ID: "1", Profile: "cpx", Result: runstate.Partial, Error: failure, Holders: h.blocking, GPUs: []runstate.GPU{
+				{Address: gpu3, Now: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Want: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}}, {Address: gpu4}}}, nil
 	}
 	h.startedAgain()
 	h.start()
@@ -132,7 +134,13 @@ func TestScope_HeldGPU(t *testing.T) {
 	if len(s.Holders) != 1 || s.Holders[0].PID != 7 {
 		t.Errorf("holders %v, want pid 7", s.Holders)
 	}
-	h.until("a second attempt", func(s runstate.State) bool { return s.Phase == runstate.Waiting && s.Since.After(s.Tried) })
+	if diff := cmp.Diff([]partition.Address{gpu3}, s.Left); diff != "" {
+		t.Errorf("GPUs left (-want +got):\n%s", diff)
+	}
+	s = h.until("a second attempt", func(s runstate.State) bool { return s.Phase == runstate.Waiting && s.Since.After(s.Tried) })
+	if diff := cmp.Diff([]partition.Address{gpu3}, s.Left); diff != "" {
+		t.Errorf("GPUs left after the second attempt (-want +got):\n%s", diff)
+	}
 	if got := h.did(); strings.Count(got, "around:") != 1 || !strings.Contains(got, "around:w4.service,dcgm.service") {
 		t.Errorf("events: want one restart, of w4 and dcgm, got %s", got)
 	}

@@ -64,7 +64,7 @@ func (s *published) saveIntent(i intent, wish string) error {
 	s.Tried, s.Wish = time.Now(), wish
 	s.Change, s.Users, s.Progress = i.change, i.users, i.progress
 	if i.unit != unitname.Reserve { // which changes no GPU
-		s.Holders, s.Asked = nil, &i.asked
+		s.Holders, s.Left, s.Asked = nil, nil, &i.asked
 		s.enter(runstate.Applying, nil)
 	}
 	if err := s.publish(); err != nil {

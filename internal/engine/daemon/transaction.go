@@ -134,7 +134,8 @@ func (t *transaction) apply(ctx context.Context, restart func(context.Context) (
 	if out.timedOut = succeededLate(unit, run); out.timedOut {
 		return out
 	}
-	out.failure, out.holders, out.event = whyFailed(t.unit, unit, run), run.Holders, failureEvent(unit, run)
+	out.failure, out.event = whyFailed(t.unit, unit, run), failureEvent(unit, run)
+	out.holders, out.left = run.Holders, run.Left()
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/statefile"
 )
 
@@ -60,7 +61,7 @@ func (w Who) String() string {
 // does not report the caller of a start. The daemon reads and removes it.
 const AskedFile = "asked.json"
 
-// WaitingFile is the note of the command that waits until all leases have ended.
+// WaitingFile is the note of the command that waits until leases have ended.
 const WaitingFile = "when-idle.json"
 
 // Note is the content of these files.
@@ -69,6 +70,8 @@ type Note struct {
 	Boot    string    `json:"boot"`
 	Time    time.Time `json:"time"`
 	Asked   Asked     `json:"asked"`
+
+	GPUs []partition.Address `json:"gpus,omitempty"` // whose leases the command waits for; none: all
 }
 
 // AskedIn returns AskedFile in the runtime directory.

@@ -113,6 +113,18 @@ func (r Run) FailureEvent() event.ID {
 	return event.RunFailed
 }
 
+// Left returns the GPUs that the run left as they are because of the holders.
+func (r Run) Left() []partition.Address {
+	var out []partition.Address
+	for _, g := range r.GPUs {
+		begun := slices.ContainsFunc(r.Steps, func(s Step) bool { return s.GPU == g.Address && !s.Started.IsZero() })
+		if len(r.Holders) > 0 && !g.Skipped && !begun && !g.Now.Same(g.Want) {
+			out = append(out, g.Address)
+		}
+	}
+	return out
+}
+
 // Touched lists the GPUs of the run, without those that the profile skips.
 func (r Run) Touched() []string {
 	var all []string
@@ -180,6 +192,8 @@ type State struct {
 	Unseen   *Use          `json:"unseen,omitempty"`   // no restart is requested until this use has fallen
 
 	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
+
+	Left []partition.Address `json:"left,omitempty"` // GPUs that dcm leaves as they are until the holders have ended
 }
 
 // InstanceUsers are the users of MIG instances by GPU and first memory slot, see

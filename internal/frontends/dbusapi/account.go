@@ -147,6 +147,7 @@ func ofGPU(g status.GPU) []property {
 		{"MemoryMode", g.Mode.Memory, ""},
 		{"WantedComputeMode", g.Want.Compute, ""},
 		{"WantedMemoryMode", g.Want.Memory, ""},
+		{"Left", g.Left, ""},
 		{"PendingMemoryMode", g.Pending, ""},
 		{"Slices", list(g.Mode.Slices), ""},
 		{"WantedSlices", list(g.Want.Slices), ""},

@@ -79,6 +79,7 @@ func (e *exposition) state(a status.Account) {
 func (e *exposition) gpus(a status.Account) {
 	n := 0
 	info := e.gauge("gpu_mode_info", "The partition modes of a GPU, by its PCI address.", "gpu", "model", "compute", "memory")
+	change := e.gauge("gpu_profile", "State of the effective profile on a GPU: applied, selected (not applied yet), or left (until the holders have ended). The current state is 1.", "gpu", "state")
 	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
@@ -87,6 +88,12 @@ func (e *exposition) gpus(a status.Account) {
 		n++
 		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
 		count.set(float64(g.Partitions), g.Address)
+		if a.Profile.Effective == "" {
+			continue
+		}
+		for _, state := range []string{"applied", "selected", "left"} {
+			change.set(boolValue(state == g.Change()), g.Address, state)
+		}
 	}
 	e.gauge("gpus", "Number of GPUs that dcm manages.").set(float64(n))
 	e.gauge("gpus_expected", "Number of GPUs that there should be; 0 if unknown.").set(float64(a.Expected.GPUs))

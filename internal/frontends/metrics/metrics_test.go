@@ -24,6 +24,8 @@ func facts() status.Account {
 	gpu := func(i int, address, compute string, n int) status.GPU {
 		return status.GPU{Index: i, Address: address, Model: "MI300X", Mode: status.Shape{Compute: compute, Memory: "NPS4"}, Partitions: n}
 	}
+	left := gpu(1, "0000:26:00.0", "SPX", 1)
+	left.Want, left.Left = status.Shape{Compute: "CPX", Memory: "NPS4"}, true
 	return status.Account{
 		DCM:     "0.1.0",
 		Profile: status.Profile{Effective: `odd\name`, Source: "/etc/dcm/dcm.toml:7"},
@@ -38,7 +40,7 @@ func facts() status.Account {
 			Totals: runstate.Totals{Runs: map[runstate.Result]int{runstate.Applied: 3, runstate.Killed: 1}, Succeeded: at(9000)},
 		},
 		GPUs: []status.GPU{
-			gpu(0, "0000:05:00.0", "CPX", 8), gpu(1, "0000:26:00.0", "SPX", 1), {Index: -1, Address: "0000:03:00.0", Why: "a display"},
+			gpu(0, "0000:05:00.0", "CPX", 8), left, {Index: -1, Address: "0000:03:00.0", Why: "a display"},
 		},
 		Expected: status.Expected{GPUs: 3},
 
@@ -72,6 +74,12 @@ func TestRender(t *testing.T) {
 		"dcm_daemon_alive_timestamp_seconds 1020",
 		`dcm_gpu_mode_info{gpu="0000:05:00.0",model="MI300X",compute="CPX",memory="NPS4"} 1`,
 		`dcm_gpu_mode_info{gpu="0000:26:00.0",model="MI300X",compute="SPX",memory="NPS4"} 1`,
+		`dcm_gpu_profile{gpu="0000:05:00.0",state="applied"} 1`,
+		`dcm_gpu_profile{gpu="0000:05:00.0",state="selected"} 0`,
+		`dcm_gpu_profile{gpu="0000:05:00.0",state="left"} 0`,
+		`dcm_gpu_profile{gpu="0000:26:00.0",state="applied"} 0`,
+		`dcm_gpu_profile{gpu="0000:26:00.0",state="selected"} 0`,
+		`dcm_gpu_profile{gpu="0000:26:00.0",state="left"} 1`,
 		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
 		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
 		"dcm_gpus 2",

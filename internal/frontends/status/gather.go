@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -17,11 +18,13 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	reserved, confined := begin(ctx, s.Reserve), begin(ctx, s.Confined)
 	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
 
-	addDaemon(a, take(a, partDaemon, state))
+	saved := take(a, partDaemon, state)
+	addDaemon(a, saved)
 	settings, broken := s.Settings()
 	addSettings(a, settings, broken)
 	a.LastRun = take(a, partRun, run)
 	addInventory(a, take(a, partGPUs, gpus))
+	markLeft(a, saved)
 	addUnits(a, units != nil, take(a, partUnits, units))
 	addHolders(a, holders != nil, take(a, partHolders, holders))
 	addReservations(a, take(a, partReserved, reserved))
@@ -128,6 +131,14 @@ func addSettings(a *Account, s Settings, err error) {
 	}
 	a.Profile.Effective, a.Profile.Source = s.Profile, s.Source
 	a.Profile.UntilReboot, a.Profile.Persistent = s.UntilReboot, s.Persistent
+}
+
+// markLeft marks the GPUs that holders keep from the profile.
+func markLeft(a *Account, s *runstate.State) {
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		g.Left = s != nil && !g.AsWanted() && slices.Contains(s.Left, partition.Address(g.Address))
+	}
 }
 
 func addInventory(a *Account, s Inventory) {

@@ -227,3 +227,22 @@ func TestGather_BlockingHolders(t *testing.T) {
 		t.Errorf("holders that were not read: %+v", a.Holders)
 	}
 }
+
+// The saved state may be older than the GPUs.
+func TestGather_Left(t *testing.T) {
+	spx, cpx := Shape{Compute: "SPX"}, Shape{Compute: "CPX"}
+	s := sources()
+	s.GPUs = func(context.Context) (Inventory, error) {
+		return Inventory{GPUs: []GPU{{Address: "0000:05:00.0", Mode: spx, Want: cpx}, {Address: "0000:26:00.0", Mode: cpx, Want: cpx}, {Address: "0000:46:00.0", Mode: spx, Want: cpx}}}, nil
+	}
+	s.Daemon = func(context.Context) (*runstate.State, error) {
+		return &runstate.State{Phase: runstate.Waiting, Profile: "cpx", Left: []partition.Address{"0000:05:00.0", "0000:26:00.0"}}, nil
+	}
+	var got []string
+	for _, g := range Gather(t.Context(), time.Now(), s).GPUs {
+		got = append(got, g.Change())
+	}
+	if diff := cmp.Diff([]string{"left", "applied", "selected"}, got); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}

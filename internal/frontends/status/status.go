@@ -80,6 +80,7 @@ type GPU struct {
 	Mode       Shape        `json:"mode"`
 	Want       Shape        `json:"want"`    // shape in the effective profile; empty for none
 	Skipped    bool         `json:"skipped"` // the profile does not change it
+	Left       bool         `json:"left"`    // dcm leaves it as it is until the holders have ended
 	Pending    string       `json:"pending"` // a requested memory mode that takes effect with the next load of the driver
 	Offers     Offers       `json:"offers"`
 	Slots      *Placements  `json:"slots,omitempty"` // of a GPU with MIG
@@ -105,6 +106,18 @@ func (g GPU) Managed() bool { return g.Why == "" }
 
 // AsWanted reports whether the GPU matches the effective profile.
 func (g GPU) AsWanted() bool { return !g.Managed() || g.Want.empty() || g.Mode.Equal(g.Want) }
+
+// Change returns the state of the effective profile on the GPU: "applied", "selected" if it is not
+// applied, or "left" if holders prevent that.
+func (g GPU) Change() string {
+	switch {
+	case g.AsWanted():
+		return "applied"
+	case g.Left:
+		return "left"
+	}
+	return "selected"
+}
 
 // Offers are the modes that a GPU supports.
 type Offers struct {

@@ -21,16 +21,23 @@ type Allocation struct {
 	Units []string // active units whose DeviceAllow= names it: reserved services, and leases
 	For   string   // the reservation that it was chosen for, even if the unit is not active
 	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
+
+	Awaited string // the process that waits to change its GPU; "" for none
 }
 
 // Free reports whether the partition can be allocated.
-func (h Allocation) Free() bool { return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 }
+func (h Allocation) Free() bool {
+	return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 && h.Awaited == ""
+}
 
 // Whose returns the names of the holders, for an error message.
 func (h Allocation) Whose() []string {
 	out := slices.Concat(h.Units, h.Users)
 	if h.For != "" && len(h.Units) == 0 {
 		out = append(out, "reservation "+h.For)
+	}
+	if h.Awaited != "" {
+		out = append(out, h.Awaited)
 	}
 	return out
 }
@@ -41,6 +48,7 @@ type Snapshot struct {
 	Units    []UnitDevices
 	Reserved map[string]string   // name of the reservation, by partition
 	Open     map[string][]string // units and processes that have a partition open, by partition
+	Awaited  map[string]string   // the process that waits to change the GPU of a partition, by partition
 }
 
 // after returns the snapshot as it will be after the end of some units.
@@ -77,7 +85,7 @@ func Allocations(s Snapshot) []Allocation {
 	}
 	out := make([]Allocation, len(s.Parts))
 	for i, p := range s.Parts {
-		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name]}
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: s.Awaited[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)
@@ -108,7 +116,7 @@ func unshareable(allocations []Allocation, of int) map[string]bool {
 			n, ok := unitname.ParseLease(unit)
 			return !ok || n.Of != of
 		})
-		if others || h.For != "" || len(h.Users) > 0 || len(h.Units) >= of {
+		if others || h.For != "" || h.Awaited != "" || len(h.Users) > 0 || len(h.Units) >= of {
 			out[h.Name] = true
 		}
 	}

@@ -3,11 +3,13 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
@@ -153,6 +155,29 @@ func TestDrain_RefusesUnmovableCaller(t *testing.T) {
 		c.host.onStart = func(Scope) error { return errors.New("no") }
 		if got := c.result(c.waits(process(1000, 10), 2)); got.err == nil || !strings.Contains(got.err.Error(), "cannot move process 10 out of dcm-lease-1000-") {
 			t.Errorf("answer: %+v", got)
+		}
+	})
+}
+
+// A process that waits to change one GPU keeps new leases, shared ones too, from that GPU only. A larger
+// request is possible later.
+func TestAcquire_AwaitedGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.keeper.Limit(Limits{Shares: 2})
+		c.host.awaited = make(map[string]string)
+		for _, p := range parts()[:4] {
+			c.host.awaited[p.Name] = "dcm apply --when-idle"
+		}
+		shared := ask(5)
+		shared.Kind, shared.Of = unitname.SharedLease, 2
+		for _, r := range []Request{ask(5), shared} {
+			if got := c.result(c.request(t.Context(), process(1000, 10), r)); !Passes(got.err) || !strings.Contains(got.err.Error(), "dcm apply --when-idle") {
+				t.Errorf("request of more than the other GPU has: got %v, want the process that waits", got.err)
+			}
+		}
+		if l := c.given(c.waits(process(1000, 11), 4)); slices.ContainsFunc(l.Choice.Partitions, func(p runstate.Part) bool { return p.GPU != parts()[4].GPU }) {
+			t.Errorf("lease: got %+v, want the partitions of the other GPU", l.Choice.Partitions)
 		}
 	})
 }

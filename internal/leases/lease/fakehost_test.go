@@ -22,6 +22,7 @@ type host struct {
 	reserved map[string]string
 	kind     string // the kind of every partition
 	open     map[string][]string
+	awaited  map[string]string
 	starts   map[int]uint64
 	changing bool
 	still    func() error // returns why no lease can start now
@@ -74,7 +75,7 @@ func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	for i := range all {
 		all[i].Kind = h.kind
 	}
-	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open}, nil
+	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited}, nil
 }
 
 func (h *host) Prepare(ctx context.Context, _ Caller) (Snapshot, Move, error) {

@@ -19,7 +19,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 		own = at.around()
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
-	alone.Open = nil
+	alone.Open, alone.Awaited = nil, nil
 	_, err := p.choose(alone, c, r)
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}

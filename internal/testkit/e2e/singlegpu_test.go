@@ -15,10 +15,13 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// eachGPU declares a worker for each of eight GPUs, and an observer of all.
-func eachGPU(profile string) string {
+// eachGPU declares a worker for each of eight GPUs, without those of the named GPUs, and an observer of all.
+func eachGPU(profile string, without ...int) string {
 	text := "profile = \"" + profile + "\"\n[[client]]\nunit = \"watcher\"\nobserver = true\n"
 	for i := range 8 {
+		if slices.Contains(without, i) {
+			continue
+		}
 		text += fmt.Sprintf("[[client]]\nunit = \"worker@%d\"\ngpus = [%[1]d]\n", i)
 	}
 	return text + "[profiles.same]\ncompute = \"SPX\"\nmemory = \"NPS1\"\n" + split("third", 3)
@@ -49,6 +52,7 @@ func singleGPUs(t *testing.T, p product) {
 				{"affected units restart", affectedRestart},
 				{"one GPU of two fails", oneOfTwoFails},
 				{"holder blocks its GPU only", heldGPU},
+				{"each GPU changes when idle", leasedGPU},
 				{"daemon killed during a change", killedDuringChange},
 				{"change requested in part", requestedInPart},
 				{"budget kept by random changes", budgetKept},
@@ -269,6 +273,44 @@ func heldGPU(m machine) {
 	m.untouched(kept)
 	m.run("systemctl start worker@4")
 	m.exits(0, "dcm status")
+}
+
+// leasedGPU: a lease on GPU 4 does not delay the change of GPU 5. GPU 4 changes when the lease ends, and
+// until then no other lease of GPU 4 is given. Leases of GPU 6, which does not change, are.
+func leasedGPU(m machine) {
+	m.run("systemctl stop worker@4 worker@6")
+	m.put(settings, eachGPU("six", 4, 6)+"[apply]\nunit-of-change = \"gpu\"\n"+split("six", 6)+split("pair", 4, 5, 6))
+	m.run(`systemctl reload dcm; dcm use six; rm -f /run/held; setsid dcm run --mode SPX/NPS1 -- sh -c 'exec 3</dev/dri/renderD160 4</dev/kfd; echo held >/run/held; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/held", "held")
+	kept, affected := m.units(workers(4, 5, 6)...), m.units("worker@5.service", "watcher.service")
+	m.run(`rm -f /run/idle; setsid sh -c 'dcm apply pair --when-idle; echo exit status $?' >/run/idle 2>&1 </dev/null &`)
+	m.await("/run/idle", "Waiting for the end of dcm-lease-0-")
+	m.untouched(kept)
+	m.bounced(affected)
+	if links := m.run("ls /dev/dcm/worker-5 | wc -l"); links != "8" {
+		m.t.Errorf("links of worker 5: want 8, got %s", links)
+	}
+	const who = "dcm apply pair --when-idle"
+	m.exits(75, "dcm run --mode SPX/NPS1 -- true", who)
+	m.run("dcm run --mode CPX/NPS1 -- true")
+	if warnings := strings.Join(m.account().Warnings, "\n"); !hasAll(warnings, who, "0000:85:00.0") || strings.Contains(warnings, "0000:c5:00.0") {
+		m.t.Errorf("warnings: want the wait of %s for GPU 4 alone, got %q", who, warnings)
+	}
+	if a := m.account(); a.GPUs[4].Change() != "left" || a.GPUs[5].Change() != "applied" {
+		m.t.Errorf("GPU 4 is %s and GPU 5 %s, want left and applied", a.GPUs[4].Change(), a.GPUs[5].Change())
+	}
+	if left := m.run("busctl get-property org.deviceconfig.Manager1 /org/deviceconfig/Manager1/gpu/_0000_85_00_0 org.deviceconfig.Manager1.GPU Left"); left != "b true" {
+		m.t.Errorf("property Left of GPU 4: want true, got %s", left)
+	}
+	kept = m.units(workers(4, 6)...)
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+	m.await("/run/idle", "exit status 0")
+	m.untouched(kept)
+	m.run("dcm run --mode CPX/NPS1 -n 16 -- true")
+	m.exits(0, "dcm status")
+	m.run("dcm apply --clear")
+	m.put(settings, eachGPU("same"))
+	m.run("systemctl reload dcm; dcm use same; systemctl start worker@4 worker@6")
 }
 
 // split returns a profile with CPX on the named GPUs and SPX on the others.

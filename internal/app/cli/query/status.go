@@ -185,6 +185,9 @@ func wanted(g status.GPU) string {
 	case g.AsWanted():
 		s = "yes"
 	}
+	if g.Left {
+		s += "; in use"
+	}
 	if g.Pending != "" {
 		s += "; " + g.Pending + " pending"
 	}
