@@ -21,6 +21,7 @@ import (
 	"strings"
 	"syscall"
 
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/app/service"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -53,12 +54,18 @@ func run(ctx context.Context, h *host.Host, stderr io.Writer, args []string) int
 	return service.Code(err)
 }
 
-var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent; dcm's units run it, see dcm.service(8), and dcm(1) is for people"))
+var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | extend LEASE MICROSECONDS; see dcm.service(8), and dcm(1) for people"))
 
 // work is what the arguments name; nil: nothing.
 func work(name string) func(context.Context, *host.Host, io.Writer) error {
 	if name == "daemon --reload" {
 		return func(context.Context, *host.Host, io.Writer) error { return service.HangUp(os.Getenv("MAINPID")) }
+	}
+	if extension, ok := strings.CutPrefix(name, "extend "); ok { // in a transient service of the daemon
+		unit, limit, _ := strings.Cut(extension, " ")
+		return func(_ context.Context, h *host.Host, _ io.Writer) error {
+			return leaseservice.WriteLimit(h, unit, limit)
+		}
 	}
 	w, ok := service.Works()[name]
 	if !ok {

@@ -39,6 +39,24 @@ func TestCommands_OfUnits(t *testing.T) {
 	}
 }
 
+func TestExtend_WritesDropIn(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	unit := h.Path("run/systemd/transient/dcm-lease-0-4f1c09aa.scope")
+	if err := os.MkdirAll(filepath.Dir(unit), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(unit, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stderr strings.Builder
+	if code := run(t.Context(), h, &stderr, []string{"extend", filepath.Base(unit), "60000000"}); code != exitcode.OK {
+		t.Errorf("exit status %d: %s", code, &stderr)
+	}
+	if text, err := os.ReadFile(unit + ".d/50-RuntimeMaxSec.conf"); err != nil || !strings.Contains(string(text), "=60000000us") {
+		t.Errorf("drop-in: %q, %v", text, err)
+	}
+}
+
 func TestCommands_UnknownIsUsageError(t *testing.T) {
 	for _, args := range [][]string{nil, {"status"}, {"daemon", "now"}, {"oneshot --reload"}} {
 		var stderr strings.Builder

@@ -8,8 +8,22 @@ import (
 	"dcm/internal/linux/systemd"
 )
 
-// scopes reads and stops the units of leases. It implements [lease.Scopes].
-type scopes struct{ host *host.Host }
+// scopes reads, stops and extends the units of leases. It implements [lease.Scopes].
+type scopes struct {
+	host    *host.Host
+	reloads *reloads
+}
+
+func newScopes(h *host.Host) scopes {
+	return scopes{h, newReloads(reloadInterval, func(ctx context.Context) error {
+		conn, err := h.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return conn.Manager.Reload(ctx)
+	})}
+}
 
 func (s scopes) Active(ctx context.Context, unit string) (bool, error) {
 	conn, err := s.host.Dial(ctx)

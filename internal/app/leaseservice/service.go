@@ -37,7 +37,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 	p := newPartitions(h, effective, log)
 	return &Service{
 		allocator: lease.New(lease.Config{
-			Host:   lease.Host{Partitions: p, Scopes: scopes{h}, Processes: p.processes, Protection: protection{h}},
+			Host:   lease.Host{Partitions: p, Scopes: newScopes(h), Processes: p.processes, Protection: protection{h}},
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged},
@@ -103,6 +103,16 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 // Release ends a lease.
 func (s *Service) Release(ctx context.Context, who dbusapi.Caller, unit string) error {
 	return s.allocator.Release(ctx, who.Owner, unit)
+}
+
+// Extend prolongs the time limit of a lease.
+func (s *Service) Extend(ctx context.Context, who dbusapi.Caller, unit string, limit time.Duration) error {
+	c := lease.Caller{UID: who.Owner, Groups: s.groupsOf(who.Owner, who.Groups)}
+	if err := s.allocator.Extend(ctx, c, unit, limit); err != nil {
+		return withClass(err)
+	}
+	s.log.Info("a lease was extended", "unit", unit, "uid", who.Owner, "time", limit)
+	return nil
 }
 
 // Queue returns the requests that wait for a lease.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -126,6 +127,17 @@ func (h *handler) release(c call) ([]any, error) {
 		return nil, toBusError(err)
 	}
 	h.log.Info("lease released", "unit", unit, "uid", c.who.uid)
+	return nil, nil
+}
+
+func (h *handler) extend(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+	defer cancel()
+	limit := time.Duration(min(c.body[1].(uint64), uint64(leaseTimeLimit.Microseconds()))) * time.Microsecond
+	if err := h.control.Leases.Extend(ctx, c.caller(), c.body[0].(string), limit); err != nil {
+		h.rejected(c, slog.LevelInfo, actionExtend, err)
+		return nil, toBusError(err)
+	}
 	return nil, nil
 }
 

@@ -2,6 +2,7 @@ package dbusapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -47,6 +48,11 @@ func (c *Client) onPosition(report func(QueuePosition)) (stop func()) {
 // Release ends a lease.
 func (c *Client) Release(ctx context.Context, lease string) error {
 	return fromBusError(c.call(ctx, "Release", lease).Err)
+}
+
+// Extend sets the time limit of a lease, counted from its start.
+func (c *Client) Extend(ctx context.Context, lease string, limit time.Duration) error {
+	return fromBusError(c.call(ctx, "Extend", lease, uint64(limit.Microseconds())).Err)
 }
 
 // Queue returns the requests that wait for a lease, in JSON.

@@ -2,6 +2,7 @@ package dbusapi
 
 import (
 	"context"
+	"time"
 
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/caller"
@@ -53,6 +54,9 @@ type LeaseService interface {
 	Acquire(ctx context.Context, by Caller, r Request) (Lease, error)
 	// Release ends a lease. Root may end any lease, other users only their own.
 	Release(ctx context.Context, by Caller, lease string) error
+	// Extend sets the time limit of a lease, counted from its start. Root may extend any lease,
+	// other users only their own.
+	Extend(ctx context.Context, by Caller, lease string, limit time.Duration) error
 	// Queue lists the requests that wait for a lease, in the order in which they are served.
 	Queue() []status.Queued
 	// Dequeue removes a request from the queue. Root may remove any request, other users only

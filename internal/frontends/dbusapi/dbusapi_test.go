@@ -187,6 +187,11 @@ func (d *desk) Release(_ context.Context, who Caller, lease string) error {
 	return err
 }
 
+func (d *desk) Extend(_ context.Context, who Caller, lease string, limit time.Duration) error {
+	_, err := d.note(fmt.Sprintf("extend:%s:%s:%d", lease, limit, who.UID))
+	return err
+}
+
 func (d *desk) Queue() []status.Queued {
 	return []status.Queued{{Position: 1, ID: 4711, User: "ada", Partitions: 3}}
 }

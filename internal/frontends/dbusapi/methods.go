@@ -39,6 +39,7 @@ func (h *handler) methods() []method {
 		{name: "Usage", out: []arg{{"usage", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.usages))},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: h.admitted(call.acquireKind, h.acquire)},
 		{name: "Release", in: []arg{{"lease", "s"}}, run: h.admitted(kindOf(admission.Lease), h.release)},
+		{name: "Extend", in: []arg{{"lease", "s"}, {"time", "t"}}, run: h.admitted(kindOf(admission.Lease), h.extend)},
 		{name: "Queue", out: []arg{{"queue", "s"}}, run: h.admitted(kindOf(admission.Status), h.queue)},
 		{name: "Dequeue", in: []arg{{"id", "u"}}, run: h.admitted(kindOf(admission.Lease), h.dequeue)},
 	}

@@ -34,6 +34,9 @@ const (
 // actionRelease is the name of Release in the journal. It is not an action of polkit.
 const actionRelease = "release"
 
+// actionExtend is the name of Extend in the journal. It is not an action of polkit.
+const actionExtend = "extend"
+
 // Names of the D-Bus specification and of its services.
 const (
 	busName                 = "org.freedesktop.DBus"

@@ -226,6 +226,19 @@ type Queued struct {
 	Reason     string    `json:"reason"` // why it waits
 }
 
+// Lease is a lease that has not ended.
+type Lease struct {
+	Lease      string       `json:"lease"` // the name of its unit
+	UID        uint32       `json:"uid"`
+	User       string       `json:"user"`    // the name of the UID
+	Command    string       `json:"command"` // the program without its arguments
+	Partitions List[string] `json:"partitions"`
+	Exclusive  bool         `json:"exclusive"`
+	Share      int          `json:"share"` // how many may share a partition; 0 for a lease that is not shared
+	Since      time.Time    `json:"since"`
+	Until      *time.Time   `json:"until"` // its end by its time limit; nil for no limit
+}
+
 // Unit is one of dcm's own units.
 type Unit struct {
 	Unit    string `json:"unit"`

@@ -89,25 +89,6 @@ func (a *Allocator) Consider(ctx context.Context, c Caller, r Request) (placemen
 	return a.policy.choose(at.excludeOwn(snapshot), c, r)
 }
 
-// Release ends a lease and its processes. Root may end any lease, other users only their own.
-func (a *Allocator) Release(ctx context.Context, uid uint32, unit string) error {
-	name, ok := unitname.ParseLease(unit)
-	if !ok {
-		return fmt.Errorf("%q is not the name of a lease, such as %s", unit, unitname.Lease{Kind: unitname.ConfinedLease, UID: 1000, ID: "4f1c09aa"})
-	}
-	if uid != 0 && uid != name.UID { // checked before PID 1 is queried, since every user may call
-		return fmt.Errorf("%s is the lease of user %d, which that user and root can end", unit, name.UID)
-	}
-	active, err := a.host.Scopes.Active(ctx, unit)
-	if err != nil {
-		return err
-	}
-	if !active {
-		return fmt.Errorf("there is no lease %s; it may have ended", unit)
-	}
-	return a.host.Scopes.Stop(ctx, unit)
-}
-
 // Queue returns the requests that wait, in the order in which they are served.
 func (a *Allocator) Queue() []Queued { return a.queue.entries() }
 

@@ -230,9 +230,19 @@ func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error
 	defer h.mu.Unlock()
 	out := make(map[string]Term)
 	for _, unit := range leases {
-		out[unit] = h.terms[unit]
+		term, ok := h.terms[unit]
+		if ok || slices.ContainsFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit }) {
+			out[unit] = term
+		}
 	}
 	return out, nil
+}
+
+func (h *host) Extend(_ context.Context, unit string, limit time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.terms[unit] = Term{h.terms[unit].Began, limit}
+	return nil
 }
 
 // Empty is called for the former lease of a process that was moved.

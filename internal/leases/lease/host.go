@@ -35,6 +35,8 @@ type Scopes interface {
 	Stop(ctx context.Context, unit string) error
 	// Terms returns the start and the time limit of each lease that has not ended.
 	Terms(ctx context.Context, leases []string) (map[string]Term, error)
+	// Extend sets the time limit of an active lease, counted from its start.
+	Extend(ctx context.Context, unit string, limit time.Duration) error
 }
 
 // Term is the start of a lease and its time limit.

@@ -81,16 +81,12 @@ func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 	if c.UID == 0 {
 		return "", nil
 	}
-	limits := p.get()
-	longest, name := limits.Longest, "max-time in [leases]"
-	for _, g := range limits.Groups {
-		if slices.Contains(c.Groups, g.Name) && g.Longest > 0 && (longest == 0 || g.Longest < longest) {
-			longest, name = g.Longest, "max-time in [leases.groups."+g.Name+"]"
-		}
+	if err := p.checkTime(c, r.Time); err != nil {
+		return "", err
 	}
+	limits := p.get()
+	longest, name := limits.longest(c)
 	switch {
-	case longest > 0 && r.Time > longest:
-		return "", &ImpossibleError{fmt.Errorf("%s requested, but %s is %s", r.Time, name, longest)}
 	case r.Time > 0:
 		return "", nil
 	case limits.Default > 0 && (longest == 0 || limits.Default <= longest):
@@ -100,6 +96,27 @@ func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 		return "", nil
 	}
 	return fmt.Sprintf("the lease ends after %s (%s)", r.Time, name), nil
+}
+
+// longest returns the longest time limit that a caller may have, and the name of the setting. It is 0 if
+// there is no maximum.
+func (l Limits) longest(c Caller) (limit time.Duration, name string) {
+	limit, name = l.Longest, "max-time in [leases]"
+	for _, g := range l.Groups {
+		if slices.Contains(c.Groups, g.Name) && g.Longest > 0 && (limit == 0 || g.Longest < limit) {
+			limit, name = g.Longest, "max-time in [leases.groups."+g.Name+"]"
+		}
+	}
+	return limit, name
+}
+
+// checkTime returns an error if a time limit is longer than the caller may have.
+func (p *policy) checkTime(c Caller, limit time.Duration) error {
+	longest, name := p.get().longest(c)
+	if c.UID != 0 && longest > 0 && limit > longest {
+		return &ImpossibleError{fmt.Errorf("%s requested, but %s is %s", limit, name, longest)}
+	}
+	return nil
 }
 
 // bound is a limit on partitions that applies to a caller.

@@ -148,6 +148,13 @@ func (q *queue) anyWaits() bool {
 	return len(q.waiting()) > 0
 }
 
+// others returns the number of requests of other users that wait.
+func (q *queue) others(uid uint32) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(slices.DeleteFunc(q.waiting(), func(p *pending) bool { return p.UID == uid }))
+}
+
 // leave removes a request whose caller has disconnected.
 func (q *queue) leave(p *pending) {
 	close(p.left)

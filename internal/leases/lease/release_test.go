@@ -13,7 +13,7 @@ func TestRelease_OwnerAndRootOnly(t *testing.T) {
 		uid        uint32
 		unit, text string
 	}{
-		{1001, hers.Unit, "is the lease of user 1000"},
+		{1001, hers.Unit, "is the lease of user 1000; only that user"},
 		{1000, "sshd.service", "is not the name of a lease"},
 		{0, "dcm-lease-1000-00000000.scope", "there is no lease"},
 		{1000, hers.Unit, ""},

@@ -79,5 +79,14 @@ func describe(r Request, c placement.Choice) string {
 	if words := strings.Fields(r.What); len(words) > 0 {
 		program = filepath.Base(words[0])
 	}
-	return strings.TrimRight(fmt.Sprintf("Lease of %s: %s", strings.Join(names, " "), program), `\`)
+	return strings.TrimRight(DescriptionPrefix+strings.Join(names, " ")+": "+program, `\`)
+}
+
+// DescriptionPrefix begins the Description= of the scope of a lease.
+const DescriptionPrefix = "Lease of "
+
+// ParseDescription returns the partitions and the program of a lease, given its Description=.
+func ParseDescription(text string) (partitions []string, program string) {
+	names, program, _ := strings.Cut(strings.TrimPrefix(text, DescriptionPrefix), ": ")
+	return strings.Fields(names), program
 }

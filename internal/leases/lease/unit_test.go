@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"strings"
 	"testing"
 
 	"dcm/internal/engine/runstate"
@@ -26,7 +27,7 @@ func TestNames(t *testing.T) {
 // Every user can read the description, and a backslash at its end would continue the line in the
 // unit file.
 func TestDescribe(t *testing.T) {
-	choice := placement.Choice{Partitions: []runstate.Part{{Name: "0000:05:00.0-0"}}}
+	choice := placement.Choice{Partitions: []runstate.Part{{Name: "0000:05:00.0-0"}, {Name: "0000:05:00.0-1"}}}
 	for what, want := range map[string]string{
 		"mysql -psecret":         "mysql",
 		"/usr/bin/python3 a.py":  "python3",
@@ -35,8 +36,11 @@ func TestDescribe(t *testing.T) {
 		"":                       "unknown",
 		" ":                      "unknown",
 	} {
-		if got, want := describe(Request{What: what}, choice), "Lease of 0000:05:00.0-0: "+want; got != want {
+		if got, want := describe(Request{What: what}, choice), "Lease of 0000:05:00.0-0 0000:05:00.0-1: "+want; got != want {
 			t.Errorf("description of %q: got %q, want %q", what, got, want)
+		}
+		if names, program := ParseDescription(describe(Request{What: what}, choice)); strings.Join(names, " ") != "0000:05:00.0-0 0000:05:00.0-1" || program != want {
+			t.Errorf("description of %q parsed: got %q and %q, want both partitions and %q", what, names, program, want)
 		}
 	}
 }

@@ -80,9 +80,14 @@ func (j Jobs) RunOnce(ctx context.Context, unit string) error {
 
 // run queues a job with the D-Bus method and waits until the job is over.
 func (j Jobs) run(ctx context.Context, method, unit string) error {
-	err := j.await(ctx, unit, func(job *dbus.ObjectPath) error {
+	return j.runQueued(ctx, unit, func(job *dbus.ObjectPath) error {
 		return j.t.once(ctx, job, managerPath, managerInterface+"."+method, unit, "replace")
-	}, func(result string, _ bool) (bool, error) {
+	})
+}
+
+// runQueued calls queue, which queues a job, and waits until the job is over.
+func (j Jobs) runQueued(ctx context.Context, unit string, queue func(job *dbus.ObjectPath) error) error {
+	err := j.await(ctx, unit, queue, func(result string, _ bool) (bool, error) {
 		switch result {
 		case "done", "skipped": // skipped: a condition is not met
 			return true, nil

@@ -17,6 +17,7 @@ type Service struct {
 	Description string
 	Command     []string
 	Environment []string // NAME=VALUE
+	Extra       []Property
 }
 
 // command is a(sasb) of org.freedesktop.systemd1(5).
@@ -39,14 +40,22 @@ func literal(given []string) command {
 // ended.
 func (r Transients) StartService(ctx context.Context, s Service) error {
 	var job dbus.ObjectPath
-	err := r.queue(ctx, &job, s.Name, variants([]Property{
-		{"Description", s.Description}, {"Type", "oneshot"}, {"Environment", s.Environment},
-		{"ExecStart", []command{literal(s.Command)}}, {"CollectMode", "inactive-or-failed"},
-	}))
-	if err != nil {
+	if err := r.queue(ctx, &job, s.Name, s.properties()); err != nil {
 		return fmt.Errorf("cannot start %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// RunService runs a command and waits for its end. It returns an error if the command fails.
+func (r Transients) RunService(ctx context.Context, s Service) error {
+	return Jobs(r).runQueued(ctx, s.Name, func(job *dbus.ObjectPath) error { return r.queue(ctx, job, s.Name, s.properties()) })
+}
+
+func (s Service) properties() []property {
+	return variants(append([]Property{
+		{"Description", s.Description}, {"Type", "oneshot"}, {"Environment", s.Environment},
+		{"ExecStart", []command{literal(s.Command)}}, {"CollectMode", "inactive-or-failed"},
+	}, s.Extra...))
 }
 
 // Job is a transient service that runs one command.

@@ -24,6 +24,20 @@ func TestStartService(t *testing.T) {
 	}
 }
 
+func TestRunService_WaitsForItsJob(t *testing.T) {
+	p := startPID1(t)
+	c, ctx := p.dial()
+	s := Service{Name: "one.service", Command: []string{"/bin/true"}, Extra: []Property{{"ProtectSystem", "strict"}}}
+	if err := c.Transients.RunService(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if got := p.props[s.Name]["ProtectSystem"]; got != "strict" {
+		t.Errorf("ProtectSystem=%v, want strict", got)
+	}
+}
+
 func TestReload_ActiveServicesOnly(t *testing.T) {
 	p := startPID1(t)
 	c, ctx := p.dial()

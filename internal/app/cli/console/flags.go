@@ -36,15 +36,23 @@ func DurationFlag(c *cobra.Command, to *time.Duration, name, shorthand, usage st
 type durationValue time.Duration
 
 func (d *durationValue) Set(text string) error {
+	v, err := ParseDuration(text)
+	if err == nil {
+		*d = durationValue(v)
+	}
+	return err
+}
+
+// ParseDuration is [time.ParseDuration] with errors that name the accepted values.
+func ParseDuration(text string) (time.Duration, error) {
 	v, err := time.ParseDuration(text)
 	switch {
 	case err == nil:
-		*d = durationValue(v)
-		return nil
+		return v, nil
 	case wholeNumber(text):
-		return fmt.Errorf("no unit; did you mean %ss?", text)
+		return 0, fmt.Errorf("no unit; did you mean %ss?", text)
 	}
-	return errors.New("want a time such as 90s, 30m or 2h")
+	return 0, errors.New("want a time such as 90s, 30m or 2h")
 }
 
 func wholeNumber(text string) bool {

@@ -267,7 +267,7 @@ func ReleaseCmd(h *host.Host) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release LEASE",
 		Short: "End a lease and stop its processes",
-		Long: `End a lease by the name of its unit ('dcm partitions' lists them). Its processes get
+		Long: `End a lease by the name of its unit ('dcm leases' lists them). Its processes get
 SIGTERM, and SIGKILL if they do not exit in time. Root can end any lease, a user only
 the user's own.`,
 		Args: console.Args(cobra.ExactArgs(1)),

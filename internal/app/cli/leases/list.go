@@ -1,0 +1,111 @@
+package leases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/app/leaseservice"
+	"dcm/internal/engine/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/frontends/status"
+)
+
+// LeasesCmd is dcm leases.
+func LeasesCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "leases [--json | --extend LEASE --time TIME]",
+		Short: "List the leases with their owners, partitions and time limits, or extend one",
+		Long: `List the leases, the oldest first: the name of the unit, user, program, start, end by the
+time limit, and partitions. They are read from systemd; the daemon need not run.
+
+With --extend, set the time limit of a lease to a longer time since its start (--time 8h), or
+add to it (--time +1h). Root can extend any lease. A user can extend only the user's own, up to
+max-time of the configuration, and not while a request of another user waits.`,
+		Args: console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	unit := cmd.Flags().String("extend", "", "set the time limit of this `LEASE`")
+	limit := cmd.Flags().String("time", "", "with --extend: the `TIME` since the start of the lease, or +TIME to add")
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("extend", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return host.LeaseUnits(h), cobra.ShellCompDirectiveNoFileComp
+	}))
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		extend := c.Flags().Changed("extend")
+		switch {
+		case extend != c.Flags().Changed("time"):
+			return exitcode.With(exitcode.Usage, errors.New("--extend and --time must be given together"))
+		case extend && *asJSON:
+			return exitcode.With(exitcode.Usage, errors.New("--json cannot be combined with --extend"))
+		case extend:
+			return extendLease(c.Context(), h, con, *unit, *limit)
+		}
+		return list(c.Context(), h, con, *asJSON)
+	}
+	return cmd
+}
+
+// extendTimeout limits the wait for the daemon, which may delay a reload of systemd.
+const extendTimeout = time.Minute
+
+func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, text string) error {
+	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
+	defer cancel()
+	limit, err := console.ParseDuration(text)
+	if err == nil && limit <= 0 {
+		err = fmt.Errorf("too short (found %s, want a time such as 30m or 8h, or +1h)", text)
+	}
+	if err != nil {
+		return exitcode.With(exitcode.Usage, fmt.Errorf("--time: %w", err))
+	}
+	all, err := leaseservice.List(ctx, h)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(l status.Lease) bool { return l.Lease == unit })
+	if i >= 0 && strings.HasPrefix(text, "+") && all[i].Until != nil {
+		limit += all[i].Until.Sub(all[i].Since)
+	}
+	// A repeated call has no further effect, since the limit counts from the start of the lease.
+	err = client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
+		return c.Extend(ctx, unit, limit)
+	})
+	if dbusapi.IsImpossible(err) {
+		return exitcode.With(exitcode.Permanent, err)
+	}
+	if err == nil && i >= 0 {
+		fmt.Fprintf(con.Out, "%s ends at %s\n", unit, all[i].Since.Add(limit).Local().Format(time.DateTime))
+	}
+	return err
+}
+
+func list(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	all, err := leaseservice.List(ctx, h)
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		return con.Answer(all)
+	case len(all) == 0:
+		fmt.Fprintln(con.Out, "There is no lease.")
+		return nil
+	}
+	t := console.NewTable(con.Out, "LEASE", "USER", "COMMAND", "SINCE", "UNTIL", "PARTITIONS")
+	for _, l := range all {
+		until := "-"
+		if l.Until != nil {
+			until = l.Until.Local().Format(time.DateTime)
+		}
+		t.Row(l.Lease, l.User, console.OrDash(l.Command), l.Since.Local().Format(time.DateTime), until, strings.Join(l.Partitions, " "))
+	}
+	t.Flush()
+	return nil
+}
