@@ -9,9 +9,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
@@ -164,7 +166,11 @@ func (s Publisher) logChoice(r config.Reservation, g lease.Grant, before []strin
 	case len(g.Nodes) == 0:
 		s.Log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
 	case !reflect.DeepEqual(g.Nodes, before):
-		s.Log.Info(fmt.Sprintf("reservation %s has %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+		share := ""
+		if r.Share > 0 {
+			share = strconv.Itoa(r.Share)
+		}
+		s.Log.Info(fmt.Sprintf("reservation %s has %s", r.Name, g.Reason), event.Reserved.Attr(), "reservation", r.Name, "unit", r.Unit, "partitions", g.Partitions, "share", share)
 	}
 }
 

@@ -24,6 +24,7 @@ const (
 	ClientNotBack  ID = "af1db68672ac4dd083c2c419a3887ba7" // a client that was active before is not active now
 	ConfigRejected ID = "bb4acfe4aeab4957948f5aa12f995ad6" // the configuration is not valid
 	Drifted        ID = "86fad252a5d642e7bfbdb9e5b18e961a" // another program has changed the GPUs
+	Reserved       ID = "43d3929637f940fb9e7231261ab2e4d4" // the partitions of a reservation were chosen; dcm usage reads it
 	Rebooting      ID = "be45bad6dfc347edb3e1ba11cd87ae4e" // the host is rebooted for a memory mode
 )
 
@@ -39,6 +40,8 @@ func (id ID) Fields() []string {
 		return []string{"DCM_GPU", "DCM_FROM", "DCM_TO", "DCM_ERROR"}
 	case ReloadFailed, ConfigRejected:
 		return []string{"DCM_ERROR"}
+	case Reserved:
+		return []string{"DCM_RESERVATION", "DCM_PARTITIONS"}
 	case ClientNotBack:
 		return []string{"DCM_UNIT", "DCM_BEFORE", "DCM_NOW"}
 	}
@@ -47,7 +50,7 @@ func (id ID) Fields() []string {
 
 // All returns all events.
 func All() []ID {
-	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Rebooting}
+	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Reserved, Rebooting}
 }
 
 // Attr returns the attribute that gives a log entry the event's id.
