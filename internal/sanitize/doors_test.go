@@ -217,7 +217,7 @@ func doors() map[string]string {
 		"configure.readInput":      callers,
 		"query.topOptions.check":   "checks whether it is a terminal",
 		"query.topOptions.run":     "handed on to package top, which takes keys",
-		"leases.program.exec":      "handed on to the caller's own command",
+		"leases.runWith":           "handed on to the caller's own command",
 		"journal.Read":             "journalctl, whose entries decode returns",
 		"journal.decode":           "escaped in entryOf",
 		"journal.valuesOf":         "escaped in entryOf",

@@ -193,7 +193,7 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 				Name: runstate.PartName(d.Address, p.Index), GPU: d.Address, Index: p.Index,
 				Domain: d.Memory.Domain(p.Index, len(d.Parts)), NUMA: d.NUMA, Hive: d.Hive,
 				Kind:   partition.KindOf(d.Vendor, cmp.Or(p.Profile, d.Shape().String())),
-				Render: p.RenderNode(), Memory: p.Bytes, Companions: p.CompanionNodes,
+				Render: p.RenderNode(), Memory: p.Bytes, UUID: p.UUID, Companions: p.CompanionNodes,
 			}
 			if p.Card != "" {
 				one.Card = "/dev/dri/" + p.Card

@@ -41,6 +41,10 @@ type Part struct {
 	Card   string            `json:"card"`          // "/dev/dri/card5"; "" if it has none
 	Memory uint64            `json:"memory_bytes"`  // 0 if it is not known
 
+	// UUID is the identifier by which a program selects the partition in the vendor's runtime: "MIG-…".
+	// It is empty for AMD.
+	UUID string `json:"uuid,omitempty"`
+
 	// Companions are the other device nodes that a user of the partition has to open; empty:
 	// /dev/kfd.
 	Companions []string `json:"beside,omitempty"`

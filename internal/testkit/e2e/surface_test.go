@@ -17,7 +17,7 @@ import (
 // a waiting request and a process outside of dcm.
 var recorded = []string{
 	"dcm status", "dcm gpus", "dcm partitions", "dcm profiles", "dcm holders", "dcm holders --units", "dcm plan spx-fast", "dcm plan --node mi300x-8 cpx-fast",
-	"dcm report", "dcm report --list", "dcm queue", "dcm guard status", "dcm run -n 2 --dry-run", "dcm top -n 1",
+	"dcm report", "dcm report --list", "dcm queue", "dcm leases", "dcm usage", "dcm guard status", "dcm run -n 2 --dry-run", "dcm top -n 1",
 }
 
 // recordSurface compares the output of a running node with the recorded surface. See package surface.

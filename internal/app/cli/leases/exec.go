@@ -68,10 +68,10 @@ func interpreter(path string) string {
 }
 
 // exec replaces this process with the command, and returns only on failure.
-func (p program) exec(command []string) error {
-	err := syscall.Exec(p.path, command, os.Environ())
+func (p program) exec(command, env []string) error {
+	err := syscall.Exec(p.path, command, env)
 	if errors.Is(err, syscall.ENOEXEC) {
-		err = syscall.Exec(shell, append([]string{shell, p.path}, command[1:]...), os.Environ())
+		err = syscall.Exec(shell, append([]string{shell, p.path}, command[1:]...), env)
 	}
 	return notExecuted(command[0], err)
 }

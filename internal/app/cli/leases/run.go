@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"os/user"
 	"path/filepath"
@@ -38,7 +39,8 @@ func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 process of the lease exits. The command can open these partitions and no others.
 
 The command replaces dcm. It has the same user, environment, terminal and limits, and
-its exit status is that of dcm. If too few partitions are free, the exit status is 75.
+its exit status is that of dcm. DCM_LEASE, DCM_PARTITIONS, DCM_CDI_DEVICES and
+DCM_NUMA_NODES describe the lease, see dcm(1). If too few partitions are free, the exit status is 75.
 A lease requires that a profile was applied since boot.`,
 		Args: console.Args(cobra.ArbitraryArgs),
 	}
@@ -170,23 +172,24 @@ func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.
 	if err != nil {
 		return err
 	}
-	for _, note := range withProbe(h, l) {
+	var parts []runstate.Part
+	if listed, err := runstate.ReadPartitions(h.Runtime()); err == nil && listed != nil {
+		parts = listed.Parts
+	}
+	env, notes := environment(os.Environ(), l, parts)
+	for _, note := range append(withProbe(h, l, parts), notes...) {
 		con.Note(note)
 	}
 	if con.IgnoresINT {
 		signal.Ignore(syscall.SIGINT) // a signal that is received is not ignored after exec
 	}
-	return p.exec(command)
+	return p.exec(command, env)
 }
 
 // withProbe returns the notes of a lease. This process, which is in the lease, first checks
 // whether the lease confines it.
-func withProbe(h *host.Host, l dbusapi.Lease) []string {
-	p, err := runstate.ReadPartitions(h.Runtime())
-	if err != nil || p == nil {
-		return l.Notes
-	}
-	open := lease.Reachable(h.Path, p.Parts, l.Partitions)
+func withProbe(h *host.Host, l dbusapi.Lease, parts []runstate.Part) []string {
+	open := lease.Reachable(h.Path, parts, l.Partitions)
 	if open != "" {
 		return append([]string{fmt.Sprintf("not confined: this process can open %s, which is not in its lease. The device list of the scope has no effect; systemd may be unable to load BPF programs", open)}, l.Notes...)
 	}

@@ -1,0 +1,202 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/frontends/status"
+	"dcm/internal/leases/accounting"
+)
+
+// leasesAccounted tests what the owners of leases and the administrator read about them.
+func leasesAccounted(t *testing.T, p product) {
+	t.Parallel()
+	for _, recipe := range suites() {
+		t.Run(recipe.Suite, func(t *testing.T) {
+			t.Parallel()
+			m := installWith(t, recipe, p, driverless())
+			m.put(settings, selecting("cpx-fast"))
+			m.run("systemctl restart dcm; useradd --create-home --groups dcm ada")
+			for _, s := range []struct {
+				name string
+				run  func(machine)
+			}{
+				{"leases listed", leasesListed},
+				{"lease extended", leaseExtended},
+				{"lease described to its command", leaseDescribed},
+				{"usage counted from the journal", usageCounted},
+			} {
+				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
+			}
+		})
+	}
+}
+
+// holding starts a lease of a user that does not end by itself, and returns it as dcm leases lists
+// it. Other leases must have ended.
+func (m machine) holding(user, options string) status.Lease {
+	m.t.Helper()
+	m.run("rm -f /tmp/holding; setsid " + user + "dcm run " + options + " -- sh -c 'echo held >/tmp/holding; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
+	m.await("/tmp/holding", "held")
+	return m.lease()
+}
+
+// lease returns the only lease.
+func (m machine) lease() status.Lease {
+	m.t.Helper()
+	var all []status.Lease
+	if text := m.run("dcm leases --json"); json.Unmarshal([]byte(text), &all) != nil || len(all) != 1 {
+		m.t.Fatalf("dcm leases --json: want one lease, got %s", text)
+	}
+	return all[0]
+}
+
+// ended stops the leases.
+func (m machine) ended() {
+	m.t.Helper()
+	m.run("systemctl stop 'dcm-*.scope'")
+	m.until(noLeases)
+}
+
+// leasesListed: every user reads the leases from PID 1, also without the daemon.
+func leasesListed(m machine) {
+	before := time.Unix(int64(m.seconds("date +%s.%N")), 0)
+	l := m.holding(ada, "-n 2 --time 2h")
+	if l.User != "ada" || l.Command != "sh" || len(l.Partitions) != 2 || !strings.HasPrefix(l.Partitions[0], "0000:") || l.Since.Before(before) ||
+		l.Until == nil || l.Until.Sub(l.Since) != 2*time.Hour || l.Exclusive || l.Share != 0 {
+		m.t.Errorf("dcm leases --json: want a lease of ada of two partitions for 2 hours, got %+v", l)
+	}
+	m.run("systemctl stop dcm")
+	if text := m.run(ada + "dcm leases"); !hasAll(text, l.Lease, "ada", "sh", l.Partitions[0]+" "+l.Partitions[1]) {
+		m.t.Errorf("dcm leases without the daemon: got %s", text)
+	}
+	m.run("systemctl start dcm")
+	m.ended()
+	if text := m.run("dcm leases"); text != "There is no lease." {
+		m.t.Errorf("dcm leases after the last lease: got %s", text)
+	}
+}
+
+// leaseExtended: a user extends a lease within max-time. PID 1 has the new limit, also after a kill of the
+// daemon.
+func leaseExtended(m machine) {
+	m.put(settings, selecting("cpx-fast")+"[leases]\nmax-time = \"4h\"\n")
+	m.run("systemctl restart dcm")
+	l := m.holding(ada, "--time 2h")
+	m.run(ada + "dcm leases --extend " + l.Lease + " --time +1h")
+	m.run("systemctl kill --signal=KILL dcm")
+	if now := m.lease(); now.Until == nil || now.Until.Sub(now.Since) != 3*time.Hour || !now.Since.Equal(l.Since) {
+		m.t.Errorf("lease of 2 hours after an extension by one: got %+v", now)
+	}
+	if got := m.show(l.Lease, "RuntimeMaxUSec")["RuntimeMaxUSec"]; got != "3h" {
+		m.t.Errorf("RuntimeMaxUSec of the scope: got %s, want 3h", got)
+	}
+	m.exits(69, ada+"dcm leases --extend "+l.Lease+" --time 5h", "max-time")
+	m.exits(1, ada+"dcm leases --extend "+l.Lease+" --time 1h", "3h0m0s already")
+	m.exits(64, "dcm leases --extend "+l.Lease, "--time")
+	m.run("setsid dcm run -n 64 --wait -- true >/dev/null 2>&1 </dev/null & " + queued(1))
+	m.exits(75, ada+"dcm leases --extend "+l.Lease+" --time 4h", "wait")
+	m.run("dcm leases --extend " + l.Lease + " --time 5h")
+	m.ended()
+	m.until("[ -z \"$(ls /run/systemd/transient | grep ^dcm-)\" ]") // with the drop-in
+	m.until("dcm queue | grep -q ^No")
+	m.put(settings, selecting("cpx-fast"))
+	m.run("systemctl restart dcm")
+}
+
+// leaseDescribed: the command reads its lease from the environment, and inherited filters are named.
+func leaseDescribed(m machine) {
+	r := m.try("env HIP_VISIBLE_DEVICES=3 dcm run -n 2 -- sh -c 'dcm leases --json; echo; env'")
+	all, env, _ := strings.Cut(r.Stdout, "\n\n")
+	var listed []status.Lease
+	if json.Unmarshal([]byte(all), &listed) != nil || len(listed) != 1 {
+		m.t.Fatalf("dcm leases in a lease: want one, got %s%s", r.Stdout, r.Stderr)
+	}
+	l := listed[0]
+	for _, want := range []string{"DCM_LEASE=" + l.Lease, "DCM_PARTITIONS=" + strings.Join(l.Partitions, " "), "DCM_NUMA_NODES=0",
+		"DCM_CDI_DEVICES=deviceconfig.org/partition=" + strings.Join(l.Partitions, " deviceconfig.org/partition="), "HIP_VISIBLE_DEVICES=3"} {
+		if !slices.Contains(strings.Split(env, "\n"), want) {
+			m.t.Errorf("environment of a lease: want %s, got:\n%s", want, env)
+		}
+	}
+	if !strings.Contains(r.Stderr, "HIP_VISIBLE_DEVICES=3 is inherited") {
+		m.t.Errorf("notes of dcm run: want one about HIP_VISIBLE_DEVICES, got %s", r.Stderr)
+	}
+	for _, name := range l.Partitions {
+		if !strings.Contains(m.run("cat /run/cdi/dcm.json"), `"`+name+`"`) {
+			m.t.Errorf("CDI file: want device %s", name)
+		}
+	}
+}
+
+// countedUsage is the output of dcm usage --json.
+type countedUsage struct {
+	Since, Until time.Time
+	Complete     time.Time `json:"complete_since"`
+	Totals       []accounting.Total
+	Unsure       int `json:"uncounted_runs"`
+}
+
+// partitionHours returns the usage by user, unit or GPU.
+func (m machine) partitionHours(options string) (u countedUsage, by map[string]accounting.Total) {
+	m.t.Helper()
+	text := m.run("journalctl --sync; dcm usage --json " + options)
+	if err := json.Unmarshal([]byte(text), &u); err != nil {
+		m.t.Fatalf("dcm usage --json %s: %v in %s", options, err, text)
+	}
+	by = make(map[string]accounting.Total)
+	for _, total := range u.Totals {
+		by[total.Name] = total
+	}
+	return u, by
+}
+
+// usageCounted: the usage of leases and services is that of PID 1's entries: after a kill of the
+// daemon, while a lease runs, and after a reboot.
+func usageCounted(m machine) {
+	m.put("/etc/systemd/system/alpha.service", holder)
+	m.put(settings, selecting("cpx-fast")+"[[reservation]]\nunit = \"alpha\"\npartitions = 4\n")
+	m.run("systemctl daemon-reload; systemctl add-wants multi-user.target alpha; dcm apply; systemctl start alpha")
+	before := m.seconds("date +%s.%N")
+	l := m.holding(ada, "-n 2")
+	m.run("systemctl kill --signal=KILL dcm")
+	m.ended()
+	took := m.seconds("date +%s.%N") - before
+	_, units := m.partitionHours("--by unit")
+	if got := units[l.Lease]; got.Runs != 1 || got.Seconds <= 0 || got.Seconds > 2*took {
+		m.t.Errorf("usage of a lease of 2 partitions for at most %.1f seconds: got %+v", took, got)
+	}
+	services := units["alpha.service"]
+	if services.Runs != 1 || services.Seconds < 4*(took-1) {
+		m.t.Errorf("usage of alpha with 4 partitions for more than %.1f seconds: got %+v", took-1, services)
+	}
+
+	l = m.holding(ada, "-n 2")
+	_, first := m.partitionHours("--by user")
+	_, second := m.partitionHours("--by user")
+	if first["ada"].Seconds <= 0 || second["ada"].Seconds <= first["ada"].Seconds || second[""].Seconds <= first[""].Seconds {
+		m.t.Errorf("usage while a lease and a service run: want it to grow, got %+v and then %+v", first, second)
+	}
+	m.reboot()
+	m.run("systemctl is-active dcm && systemctl is-active alpha")
+	u, units := m.partitionHours("--by unit")
+	lasted := m.seconds("date +%s.%N") - float64(l.Since.UnixMicro())/1e6
+	if got := units[l.Lease]; got.Runs != 1 || got.Seconds <= 0 || got.Seconds > 2*lasted {
+		m.t.Errorf("usage of a lease that a reboot ended: got %+v, want at most %.1f", got, 2*lasted)
+	}
+	if got := units["alpha.service"]; got.Runs != services.Runs+1 || u.Unsure != 0 || u.Complete.IsZero() || !u.Since.Equal(u.Complete) {
+		m.t.Errorf("usage of alpha after a reboot: want one run more and a complete journal, got %+v of %+v", got, u)
+	}
+	if _, gpus := m.partitionHours("--by gpu"); gpus["0000:05:00.0"].Seconds <= 0 {
+		m.t.Errorf("usage by GPU: got %+v", gpus)
+	}
+	if _, none := m.partitionHours("--by user --since 2100-01-01"); len(none) > 0 {
+		m.t.Errorf("usage since a day in the future: got %+v", none)
+	}
+	m.exits(0, "dcm usage", "PARTITION-HOURS", "complete since", "ada", "(services)")
+	m.exits(1, ada+"dcm usage", "systemd-journal")
+	m.exits(64, "dcm usage --since now-ish", "2026-11-01")
+}
