@@ -116,6 +116,7 @@ func daemonComesBack(m machine) {
 
 	m.run(`rm -f /run/held; cp /etc/dcm/dcm.toml /run/before; setsid dcm run -- sh -c 'echo held >/run/held; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/held", "held")
+	m.until("systemctl is-active --quiet dcm") // it serves calls before its first check has ended
 	before := m.units("dcm.service")
 	m.exits(75, "dcm use qpx-fast", "dcm-lease-0-")
 	m.exits(75, "dcm apply", "dcm-lease-0-")

@@ -29,6 +29,8 @@ func leasesOdd(m machine) {
 		{"empty environment", "env -i $(command -v dcm) run -- /bin/sh -c 'echo ok'", 0, "ok", ""},
 		{"exec inside a lease", "dcm run -n 40 -- dcm run -n 40 -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-0-", ""},
 		{"second lease inside a lease", "dcm run -n 40 -- sh -c 'dcm run -n 40 -- true; echo $?'", 0, "75", "dcm-lease-0-"},
+		// As dcm-partitions(7) has it for MIG: CapEff is read after the exec of a root command.
+		{"root without CAP_SYS_ADMIN", `dcm run -- setpriv --inh-caps -sys_admin --bounding-set -sys_admin sh -c 'e=$(sed -n "s/^CapEff:\t//p" /proc/self/status); echo sys_admin $((0x$e >> 21 & 1)) chown $((0x$e & 1))'`, 0, "sys_admin 0 chown 1\n", ""},
 		{"service with NoNewPrivileges=", "systemd-run --quiet --wait --pipe -p User=ada -p NoNewPrivileges=yes -p ProtectSystem=strict -p PrivateTmp=yes -- dcm run -- sh -c '" + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
 		{"user without a home directory", `name=$(getent group dcm | sed 's/.*,//'); cd /; setpriv --reuid="$name" --regid="$name" --init-groups dcm run -- sh -c '` + group + "'", 0, "/dcm.slice/dcm-lease-", ""},
 		{"user outside the group dcm", "setpriv --reuid=65534 --regid=65534 --clear-groups dcm run -- true", 1, "", "dcm"},

@@ -27,9 +27,10 @@ func eachGPU(profile string, without ...int) string {
 	return text + "[profiles.same]\ncompute = \"SPX\"\nmemory = \"NPS1\"\n" + split("third", 3)
 }
 
-// worker holds a partition of its GPU open, which attaches it to this GPU in KFD. Its start is recorded.
+// worker holds a partition of its GPU open, which attaches it to this GPU in KFD. It does not execute another
+// program afterwards: KFD detaches a process at the end of its address space. Its start is recorded.
 const worker = `[Service]
-ExecStart=sh -c 'exec 3</dev/dcm/worker-%i/render0 4</dev/kfd; echo $$$$ >>/run/worker-%i; exec sleep infinity'
+ExecStart=sh -c 'exec 3</dev/dcm/worker-%i/render0 4</dev/kfd; echo $$$$ >>/run/worker-%i; sleep infinity & wait'
 `
 
 // singleGPUs tests changes of single GPUs.
@@ -80,6 +81,8 @@ func singleMIG(t *testing.T, p product) {
 			t.Parallel()
 			m := nvidiaNode(t, recipe, p, "h100-8", lib, driverlessNVIDIA())
 			t.Run("instances stay", func(t *testing.T) { instancesKept(m.in(t)) })
+			t.Run("daemon killed during a change", func(t *testing.T) { killedDuringMIGChange(m.in(t)) })
+			t.Run("no room next to an instance in use", func(t *testing.T) { noRoom(m.in(t)) })
 			t.Run("fewest units restart", func(t *testing.T) { fewestRestart(m.in(t)) })
 		})
 	}
@@ -317,18 +320,4 @@ func leasedGPU(m machine) {
 func split(name string, gpus ...int) string {
 	return fmt.Sprintf("[profiles.%[1]s]\nmemory = \"NPS1\"\n[[profiles.%[1]s.group]]\ncompute = \"CPX\"\ngpus = %[2]s\n[[profiles.%[1]s.group]]\ncompute = \"SPX\"\ncount = \"rest\"\n",
 		name, strings.ReplaceAll(fmt.Sprint(gpus), " ", ", "))
-}
-
-// killedDuringChange: PID 1 has the jobs of a change, and the daemon is killed. The change is completed,
-// or made by the next daemon; no unit is lost, and the units of other GPUs continue.
-func killedDuringChange(m machine) {
-	m.put("/etc/systemd/system/worker@3.service.d/50-slow.conf", "[Service]\nExecStop=sleep 1\n")
-	m.run("systemctl daemon-reload; dcm use same")
-	kept, affected := m.units(workers(3)...), m.units("worker@3.service", "watcher.service")
-	m.run("dcm use third & " + waitFor("systemctl list-jobs --no-legend dcm-change.service | grep -q .") + "; systemctl kill --signal=KILL dcm; wait")
-	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "third"`)
-	m.rested("worker@3.service", "watcher.service")
-	m.untouched(kept)
-	m.bounced(affected)
-	m.exits(0, "dcm status")
 }
