@@ -38,6 +38,8 @@ wait %1`
 const (
 	switchMS = 0x48
 	probeMS  = 0x4a
+	// teardownMS is the time from the end of a process until KFD has released it.
+	teardownMS = 0x4c
 )
 
 // register sets a 16-bit register of a GPU.

@@ -16,7 +16,7 @@ func mappedMemory(m machine) {
 // change after the console is unbound.
 func textConsole(m machine) {
 	m.run("echo 'options amdgpu console=1' >/etc/modprobe.d/console.conf")
-	m.run("systemctl stop " + clients + " && modprobe -r amdgpu && modprobe amdgpu && systemctl start " + clients)
+	m.run("systemctl stop " + clients + " && " + unloadDriver + " && modprobe amdgpu && systemctl start " + clients)
 	m.expect("cat /sys/class/graphics/fb0/name", "amdgpudrmfb")
 	m.refused("text console")
 	m.run("echo 0 >/sys/class/vtconsole/vtcon1/bind")

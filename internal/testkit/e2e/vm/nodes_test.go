@@ -12,7 +12,7 @@ import (
 // falseNode: a program that opens /dev/kfd with O_CREAT before the driver is loaded creates a regular file.
 // dcm reports it, and the commands of its hint repair it.
 func falseNode(m machine) {
-	m.run("systemctl stop " + clients + " && modprobe -r amdgpu")
+	m.run("systemctl stop " + clients + " && " + unloadDriver)
 	m.run(": >>/dev/kfd && modprobe amdgpu && test -f /dev/kfd")
 	if r := m.try("dcm check"); !strings.Contains(r.Stderr, "/dev/kfd") {
 		m.t.Errorf("dcm check does not name the file:\n%s%s", r.Stdout, r.Stderr)
@@ -20,7 +20,7 @@ func falseNode(m machine) {
 	if r := m.try("dcm status --json"); !strings.Contains(r.Stdout, `"`+string(status.Nodeless)+`"`) {
 		m.t.Errorf("dcm status does not have the problem %s:\n%s%s", status.Nodeless, r.Stdout, r.Stderr)
 	}
-	m.run("rm /dev/kfd && modprobe -r amdgpu && modprobe amdgpu && test -c /dev/kfd")
+	m.run("rm /dev/kfd && " + unloadDriver + " && modprobe amdgpu && test -c /dev/kfd")
 	if r := m.try("dcm check"); strings.Contains(r.Stderr, "/dev/kfd") {
 		m.t.Errorf("dcm check names a file that is gone:\n%s", r.Stderr)
 	}

@@ -32,6 +32,7 @@ func scenarios() []scenario {
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"single GPU", vm.Options{GPUs: 8}, singleGPU},
+		{"single NVIDIA GPU", vm.Options{GPUs: 8, Kernel: []string{"fakehive.nvidia=8"}}, singleNVIDIA},
 		{"NVIDIA", two, nvidiaGPUs},
 	}
 }
@@ -40,6 +41,9 @@ const (
 	modes = `cat /sys/bus/pci/drivers/amdgpu/0000:*/current_*_partition | sort | uniq -c | xargs`
 	split = "2 CPX 2 NPS4"
 	whole = "2 NPS1 2 SPX"
+
+	// KFD releases the driver some time after the end of its last process.
+	unloadDriver = "e2e-agent await-command 'modprobe -r amdgpu'"
 
 	clients    = "amd-metrics-exporter gpuagent dashboard"
 	allClients = "systemctl is-active " + clients + " | uniq -c | xargs"
@@ -64,9 +68,16 @@ func (m machine) awaitEntry(fields ...string) {
 	m.run(`exec bash -c 'read -r < <(journalctl --quiet --boot --follow --lines=all --output=cat "$@" 2>/dev/null)' follow "$@"`, fields...)
 }
 
-// flow tests the usual use: select a profile, restart dcm, reboot.
+// flow tests the usual use: select a profile, restart dcm, reboot. KFD releases the clients some time after
+// their end.
 func flow(m machine) {
 	m.expect(modes, whole)
+	for _, gpu := range []string{"0000:05:00.0", "0000:26:00.0"} {
+		m.register(gpu, teardownMS, 700)
+	}
+	for _, client := range []string{"amd-metrics-exporter", "gpuagent"} {
+		m.run(`e2e-agent await-command '[ "$(` + fmt.Sprintf(attached, client) + `)" = 2 ]'`)
+	}
 	m.run(`sed -i '1i profile = "cpx-nps4"' /etc/dcm/dcm.toml && systemctl restart dcm`)
 	m.expect(modes, split)
 	m.run("systemctl is-active --wait " + clients)
@@ -100,7 +111,7 @@ func busyUnload(m machine) {
 		{"renderD", "exec 3<>/dev/dri/renderD128"},
 		{"card", "exec 3<>/dev/dri/card0"},
 	} {
-		m.run(`systemd-run --quiet --unit=training sh -c "$1; touch /run/held-$2; exec sleep infinity"`, holder.open, holder.name)
+		m.run(`systemd-run --quiet --unit=training sh -c "$1; touch /run/held-$2; sleep infinity & wait"`, holder.open, holder.name)
 		m.await("/run/held-"+holder.name, "")
 		profile := []string{"cpx-nps4", "spx-nps1"}[i%2]
 		if r := m.try(`dcm use "$1"`, profile); r.Code == 0 || !strings.Contains(r.Stderr, "training.service") {
@@ -144,7 +155,7 @@ func reloadByHand(m machine) {
 	m.expect(modes, "2 CPX 2 NPS1")
 	m.run("systemctl stop " + clients)
 	before := m.run("systemctl show --property=InvocationID --value dcm-apply")
-	m.run("modprobe -r amdgpu && modprobe amdgpu")
+	m.run(unloadDriver + " && modprobe amdgpu")
 	m.restored(before, "2 CPX 2 NPS1")
 }
 

@@ -43,13 +43,14 @@ func Product(ctx context.Context, top, dir string) (vm.Product, error) {
 	return vm.Product{Package: files[0], Agent: agent, Seed: s}, nil
 }
 
-// seed contains two services that use the GPUs, and one that requires one of them.
+// seed contains two services that use the GPUs, and one that requires one of them. A service stays a process
+// of KFD, which the execution of another program would end.
 func seed() e2e.Seed {
 	client := func(name string) string {
 		return "[Unit]\nDescription=GPU client " + name + "\n[Service]\nExecStart=/usr/local/bin/gpu-client\nRestart=on-failure\nRestartSec=1\n[Install]\nWantedBy=multi-user.target\n"
 	}
 	s := e2e.Seed{
-		"/usr/local/bin/gpu-client": {Mode: 0o755, Content: []byte("#!/bin/sh\nexec 3</dev/kfd\nexec sleep infinity\n")},
+		"/usr/local/bin/gpu-client": {Mode: 0o755, Content: []byte("#!/bin/sh\nexec 3</dev/kfd\nsleep infinity & wait\n")},
 		"/etc/systemd/system/dashboard.service": {Content: []byte(
 			"[Unit]\nRequires=gpuagent.service\nAfter=gpuagent.service\n[Service]\nExecStart=sleep infinity\n")},
 		"/etc/dcm/dcm.toml": {Content: []byte("[clients]\nunits = [\"amd-metrics-exporter\", \"gpuagent\"]\n")},
