@@ -18,9 +18,13 @@ type requests struct {
 	first   runstate.Asked // the reason of the last pass that was no retry
 }
 
-// add records a request.
-func (q *requests) add(r Request) {
+// add records a request. The edit of a dcm command may have begun the pass under way, with the note of
+// the command, which says how the change is made. The request of the same process then adds nothing.
+func (q *requests) add(r Request, underway bool) {
 	q.waiting = append(q.waiting, r)
+	if began := q.first.Who; underway && began != nil && r.Asked.Who != nil && began.PID == r.Asked.Who.PID {
+		r.Asked = q.first
+	}
 	q.note(r.Asked)
 	q.forced = true
 }

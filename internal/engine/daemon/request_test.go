@@ -196,6 +196,28 @@ func TestAsked_GPUAdded(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 }
 
+// A command writes a note about how the change is made, then edits, then makes a request. If the edit
+// begins the pass, the request of the same process does not change how later rounds are made.
+func TestRequests_EditOfTheSameCommand(t *testing.T) {
+	noted := runstate.Asked{Why: "dcm apply pair --rolling", Who: &runstate.Who{PID: 7}, Rolling: true}
+	for _, test := range []struct {
+		name     string
+		pid      int
+		underway bool
+		want     bool
+	}{{"same process", 7, true, true}, {"another process", 8, true, false}, {"after the pass", 7, false, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			var q requests
+			q.note(noted)
+			q.take(false)
+			q.add(Request{Asked: runstate.Asked{Why: "asked over the bus to apply", Who: &runstate.Who{PID: test.pid}}}, test.underway)
+			if got := q.take(false); got.Rolling != test.want {
+				t.Errorf("next pass %+v, want rolling %t", got, test.want)
+			}
+		})
+	}
+}
+
 // The reason of a run is saved before it begins. Of several reasons, the first with a user is kept.
 func TestAsked_SavedBeforeRun(t *testing.T) {
 	h := newHost(t)

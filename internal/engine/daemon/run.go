@@ -96,7 +96,7 @@ func (l *loop) event(ctx context.Context) error {
 		l.reload, l.requests.forced = true, true
 		l.look(ctx, "reload requested")
 	case r := <-l.Requests:
-		l.requests.add(r)
+		l.requests.add(r, l.pass != nil)
 		l.look(ctx, r.Asked.Why)
 	case <-l.waker.retry:
 		l.look(ctx, "") // the retry was reported with the failure

@@ -69,7 +69,7 @@ func (h *Host) Asked(command []string) runstate.Asked {
 
 // Note writes the reason of the run that the next edit or start of the daemon begins.
 func (h *Host) Note(asked runstate.Asked) error {
-	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Boot: h.BootID(), Time: time.Now(), Asked: asked})
+	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Time: time.Now(), Asked: asked})
 }
 
 // noteTTL is the maximum age of a note when the daemon reads it.
@@ -82,7 +82,7 @@ func (h *Host) Signed() (runstate.Asked, error) {
 		return runstate.Asked{}, nil
 	}
 	err = errors.Join(err, runstate.AskedIn(h.Runtime()).Remove())
-	if note == nil || note.Boot != h.BootID() || time.Since(note.Time).Abs() > noteTTL {
+	if note == nil || time.Since(note.Time).Abs() > noteTTL {
 		return runstate.Asked{}, err
 	}
 	return note.Asked, err

@@ -67,7 +67,6 @@ const WaitingFile = "when-idle.json"
 // Note is the content of these files.
 type Note struct {
 	Version int       `json:"version"`
-	Boot    string    `json:"boot"`
 	Time    time.Time `json:"time"`
 	Asked   Asked     `json:"asked"`
 

@@ -41,7 +41,7 @@ func Start(h *host.Host, command []string, gpus []partition.Address) (*Drain, er
 
 // Limit replaces the GPUs of which no new leases are given.
 func (d *Drain) Limit(gpus []partition.Address) error {
-	return runstate.WaitingIn(d.host.Runtime()).Write(runstate.Note{Boot: d.host.BootID(), Time: time.Now(), Asked: d.asked, GPUs: gpus})
+	return runstate.WaitingIn(d.host.Runtime()).Write(runstate.Note{Time: time.Now(), Asked: d.asked, GPUs: gpus})
 }
 
 // End permits new leases.

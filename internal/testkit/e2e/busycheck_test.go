@@ -7,7 +7,8 @@ const busyCheck = "/run/dcm/modes/busy-check.json"
 // olderBusyCheck: a driver before Linux 6.17 refuses a switch while a process is attached to any
 // GPU. The first switch shows it. Then all users are restarted.
 func olderBusyCheck(m machine) {
-	m.run("dcm use same")
+	m.put(settings, eachGPU("same"))
+	m.run("systemctl reload dcm; dcm use same")
 	if got := m.run("cat " + busyCheck); !strings.Contains(got, `"fact": "gpu"`) {
 		m.t.Errorf("stored check: want that of one GPU, got %s", got)
 	}

@@ -86,11 +86,12 @@ func budgetKept(m machine) {
 	m.exits(0, "dcm status")
 }
 
-// neverReady: a client that never becomes ready uses up the budget. No further GPU changes until it is up.
+// neverReady: a client that does not become ready fails, and uses up the budget. No further GPU changes
+// until it is up.
 func neverReady(m machine) {
 	m.put(settings, inRounds("same", 1)+split("pair", 0, 1))
 	m.run("systemctl reload dcm; dcm use same")
-	m.put("/etc/systemd/system/worker@0.service.d/50-ready.conf", "[Service]\nType=notify\nTimeoutStartSec=infinity\n")
+	m.put("/etc/systemd/system/worker@0.service.d/50-ready.conf", "[Service]\nType=notify\nTimeoutStartSec=5s\n")
 	m.run("systemctl daemon-reload")
 	kept := m.units(workers(0)...)
 	m.exits(75, "dcm use pair", "worker@0.service")
@@ -98,7 +99,7 @@ func neverReady(m machine) {
 	if s := m.state(); s.Progress == nil || *s.Progress != (runstate.Progress{Done: 7, Total: 8}) {
 		m.t.Errorf("progress %v, want 7 of 8 GPUs", s.Progress)
 	}
-	m.exits(2, "dcm status", "7 of 8 GPUs", "worker@0.service (activating, with a job)", "max-down is 1")
+	m.exits(2, "dcm status", "7 of 8 GPUs", "worker@0.service (failed)", "max-down is 1")
 	m.run("rm -r /etc/systemd/system/worker@0.service.d; systemctl daemon-reload; systemctl restart worker@0")
 	m.await("/run/dcm/state.json", `"phase": "in-sync"`, `"profile": "pair"`)
 	m.exits(0, "dcm status")
