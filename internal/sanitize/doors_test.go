@@ -173,6 +173,7 @@ func doors() map[string]string {
 
 		// dcm's own
 		"statefile.File.Read":       own,
+		"runstate.Withheld.Read":    own,
 		"atomicfile.Sweep":          matched,
 		"atomicfile.SyncDir":        writes,
 		"filelock.lock":             writes,

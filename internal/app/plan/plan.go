@@ -88,7 +88,7 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, d apply.Diff
 		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
-	s := daemon.Settings{Budgets: Budgets(cfg), SettleTime: cfg.SettleTime, Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
+	s := daemon.Settings{Budgets: Budgets(cfg), SettleTime: cfg.SettleTime, Require: cfg.Require, Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
 	fit := func(units []string) []string { return host.DiscoverableUnits(h, units) }
 	return daemon.Foresee(ctx, daemon.PID1Of(conn), s, fit, Scope(h, cfg, d), blocking)
 }
@@ -134,20 +134,19 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 		return slices.IndexFunc(cfg.Reservations, func(r config.Reservation) bool { return config.Lists([]string{r.Unit}, unit) })
 	}
 	out.Known = func(unit string) bool { return reserved(unit) >= 0 }
-	out.Unaffected = func(unit string) bool {
+	out.Concerning = func(unit string) []partition.Address {
 		i := reserved(unit)
 		if i < 0 {
-			return false
+			return out.GPUs
 		}
 		wanted := cfg.Reservations[i]
-		return slices.ContainsFunc(last.Reservations, func(r runstate.Reservation) bool {
-			if r.Name != wanted.Name || r.Asks != wanted.Asks() || len(r.Partitions) == 0 {
-				return false
-			}
-			return !slices.ContainsFunc(last.Parts, func(p runstate.Part) bool {
-				return slices.Contains(r.Partitions, p.Name) && (changed[p.Name] || wanted.Whole && slices.Contains(out.GPUs, p.GPU))
-			})
+		at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool {
+			return r.Name == wanted.Name && r.Asks == wanted.Asks() && len(r.Partitions) > 0
 		})
+		if at < 0 {
+			return out.GPUs
+		}
+		return last.GPUsOf(last.Reservations[at], func(p runstate.Part) bool { return changed[p.Name] || wanted.Whole && slices.Contains(out.GPUs, p.GPU) })
 	}
 	return out
 }

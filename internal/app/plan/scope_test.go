@@ -69,7 +69,7 @@ func TestScope(t *testing.T) {
 		{"a reservation that has changed", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a b both unmet free",
 			func(c *config.Config) { c.Reservations[1].Partitions = 2 }},
 		{"a memory mode", partition.Steps{{Kind: partition.RequestMemory, GPU: amd0, Hive: []partition.Address{amd0}}, {Kind: partition.ReloadDriver}}, "", nil},
-		{"clients that require the profile", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "", func(c *config.Config) { c.Require = true }},
+		{"clients that require the profile", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a both unmet free", func(c *config.Config) { c.Require = true }},
 		{"no new key", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "", func(c *config.Config) { c.UnitOfChange = config.Node }},
 		{"nothing to do", nil, "", nil},
 	} {
@@ -80,7 +80,7 @@ func TestScope(t *testing.T) {
 		scope := Scope(h, cfg, apply.Difference{Devices: devices, GPUs: gpu.Partitionable(devices), Steps: tt.steps})
 		var got []string
 		for _, unit := range all {
-			if scope != nil && !scope.Unaffected(unit+".service") {
+			if scope != nil && len(scope.Concerning(unit+".service")) > 0 {
 				got = append(got, unit)
 			}
 		}
@@ -112,7 +112,7 @@ func TestScope_Without(t *testing.T) {
 	cfg := &config.Config{UnitOfChange: config.GPU, OnFailure: config.Rollback, Reservations: list}
 	for _, pid := range []int{0, 2} { // a process, and a lease
 		rest, still := Scope(h, cfg, d).Without(all[pid:pid+1], all)
-		if rest == nil || !slices.Equal(rest.GPUs, []partition.Address{amd1}) || !rest.Unaffected("a.service") || rest.Unaffected("b.service") {
+		if rest == nil || !slices.Equal(rest.GPUs, []partition.Address{amd1}) || len(rest.Concerning("a.service")) > 0 || !slices.Equal(rest.Concerning("b.service"), []partition.Address{amd1}) {
 			t.Fatalf("scope without pid %d: %+v, want that of %s", all[pid].PID, rest, amd1)
 		}
 		if len(still) != 1 || still[0].PID != 8 {

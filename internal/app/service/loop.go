@@ -37,6 +37,7 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		Save:     func(state runstate.State) error { return s.status.save(ctx, state) },
 		Fit:      func(units []string) []string { return host.DiscoverableUnits(h, units) },
 		Include:  include(h),
+		Withheld: runstate.WithheldIn(h.Runtime()),
 		GPUs:     watched{h, s.node, &s.status.looked, s.config.get, s.acl}, Use: gpuUse{s.node}, Explain: apply.Explain,
 		Host:   rebooter{h, reboots(h), keeping(h).Lasting},
 		Rearm:  s.events.watches.Rearm,

@@ -129,8 +129,11 @@ func (o *oneshot) openNode(cfg *config.Config) {
 	o.reservations = reservations.Publisher{Host: o.host, Node: o.node.node, Devices: o.node.Devices, Log: o.log}
 }
 
-// publish publishes the partitions after the run.
-func (o *oneshot) publish(ctx context.Context) { o.reservations.AfterRun(ctx, o.recorder.Run()) }
+// publish publishes the partitions after the run. Then it releases clients, which have links to them.
+func (o *oneshot) publish(ctx context.Context) {
+	o.reservations.AfterRun(ctx, o.recorder.Run())
+	o.release()
+}
 
 // refuse ends a run whose configuration cannot be used.
 func (o *oneshot) refuse(err error) error {

@@ -27,10 +27,8 @@ const (
 )
 
 // PerGPU reports whether a change of single GPUs restarts only the units that it concerns. It does if
-// the configuration says so of GPUs or clients, unless clients require the whole profile.
-func (c *Config) PerGPU() bool {
-	return !c.Require && (len(c.DeclaredClients) > 0 || c.UnitOfChange == GPU)
-}
+// the configuration says so of GPUs or clients.
+func (c *Config) PerGPU() bool { return len(c.DeclaredClients) > 0 || c.UnitOfChange == GPU }
 
 func declaredClients() rule.Rule {
 	return rule.List(rule.Table(map[string]rule.Rule{

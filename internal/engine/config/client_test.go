@@ -29,10 +29,6 @@ func TestLoad_Clients(t *testing.T) {
 	if len(cfg.Reservations) != 1 || cfg.Reservations[0].Name != "vllm-3" || !cfg.Reservations[0].Whole || !cfg.PerGPU() {
 		t.Errorf("reservations %+v, per GPU %t", cfg.Reservations, cfg.PerGPU())
 	}
-	cfg.Require = true
-	if cfg.PerGPU() {
-		t.Error("a change of single GPUs with clients that require the profile")
-	}
 	if got, lost := config.Reservations(p); len(got) != 1 || !got[0].Whole || len(lost) != 0 {
 		t.Errorf("reservations alone: %+v, lost %q", got, lost)
 	}
@@ -43,6 +39,7 @@ func TestConfig_PerGPU(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "[clients]\nunits = [\"a\"]\n": false, "[apply]\nunit-of-change = \"node\"\n": false,
 		"[[reservation]]\nunit = \"a\"\npartitions = 1\n": false, "[apply]\nunit-of-change = \"gpu\"\n": true, "[[client]]\nunit = \"a\"\n": true,
+		"[clients]\nrequire = true\n": false, "[clients]\nrequire = true\n[[client]]\nunit = \"a\"\n": true,
 	} {
 		cfg, err := config.Load(written(t, map[string]string{"dcm.toml": text}))
 		if err != nil || cfg.PerGPU() != want {

@@ -9,6 +9,7 @@
 //	scope.go        chooses the units that it concerns
 //	blockers.go     holders that a restart would not remove
 //	transaction.go  the restart, and the verification of the clients after it
+//	withheld.go     clients that do not start after a failed change of single GPUs
 //	starter.go      starts clients that a failed run left down
 //	finish.go       decides what follows a pass
 //
@@ -66,6 +67,7 @@ type Daemon struct {
 	Save      func(runstate.State) error          // publishes the daemon's state
 	Fit       func(units []string) []string       // returns the units that could be clients
 	Include   func(units []string) error          // makes units clients for the generator and for Load, until the next boot
+	Withheld  WithheldClients
 	GPUs      GPUReader
 	Use       UseWatcher
 	Explain   func(err error) runstate.Error // classifies an error of [GPUReader.Observe]

@@ -58,6 +58,9 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 		return p.loadDriver(ctx)
 	}
 	if !p.settings.Selected {
+		if err := p.Withheld.Clear(); p.usable && err != nil {
+			return transient(err), false
+		}
 		return p.reserve(ctx), false
 	}
 	now, err := p.gpus.observe(ctx, p.settings.Profile)
@@ -73,6 +76,11 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 	case p.unpublished(now) && (now.Diff == 0 || p.failures.change != nil && !p.limits().none()):
 		p.log.Warn("the last run ended before it published the partitions: starting another run")
 		return p.restartClients(ctx, p.failures.republish(now.Scope), nil)
+	}
+	if err := p.release(ctx, now); err != nil {
+		return transient(err), false
+	}
+	switch {
 	case now.Diff == 0:
 		return p.reserve(ctx), false
 	case p.byDevice:

@@ -73,6 +73,7 @@ type host struct {
 	choice      systemd.Unit               // the state of dcm-reserve.service after its run
 	choose      func(h *host) systemd.Unit // the run of dcm-reserve.service; nil: it chooses partitions for all reservations
 
+	withheld runstate.Withheld
 	triggers []string // units that start the clients
 
 	held    []string // units that the daemon asked PID 1 to keep loaded, in the order of the requests
@@ -104,6 +105,7 @@ func newHost(t *testing.T) *host {
 		young: make(map[string]time.Duration), unitEvent: make(chan struct{}),
 		requests: make(chan Request), log: slog.New(slog.DiscardHandler),
 	}
+	h.withheld = runstate.WithheldIn(t.TempDir())
 	h.run, h.generated = succeed, h.settings.Order.Clients
 	return h
 }
@@ -229,8 +231,9 @@ func (h *host) start() <-chan error {
 			})
 			return nil
 		},
-		Rearm: func() { h.set(func() { h.looked++ }) },
-		GPUs:  (*hardware)(h), Use: (*hardware)(h), Host: (*power)(h), Notify: (*notifications)(h), Lifecycle: (*notifications)(h), Log: h.log, Explain: explain,
+		Withheld: h.withheld,
+		Rearm:    func() { h.set(func() { h.looked++ }) },
+		GPUs:     (*hardware)(h), Use: (*hardware)(h), Host: (*power)(h), Notify: (*notifications)(h), Lifecycle: (*notifications)(h), Log: h.log, Explain: explain,
 		Changed: h.changed, Devices: h.devices, Hangup: h.hangup, Ticks: h.ticks, Requests: h.requests,
 		Limits: Limits{Retry: h.retry},
 	}

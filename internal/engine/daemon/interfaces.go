@@ -38,6 +38,14 @@ type GPUReader interface {
 	DriverUnloaded() bool
 }
 
+// WithheldClients are the clients that do not start, see [runstate.Withheld].
+type WithheldClients interface {
+	Read() (map[string][]partition.Address, error)
+	Add(clients map[string][]partition.Address) error
+	Keep(keep func(unit string, gpu partition.Address) bool) error
+	Clear() error
+}
+
 // UseWatcher waits until a GPU is no longer in use.
 type UseWatcher interface {
 	// AwaitExit returns when one of the processes has ended, or ctx has.

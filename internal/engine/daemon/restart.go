@@ -43,6 +43,9 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	} else if waits {
 		return r, false
 	}
+	if next.restart.change != nil {
+		next.restart.withheld = next.scope.withheld(p.settings)
+	}
 	t := transaction{pass: p, pid1: pid1, restart: next.restart}
 	if r, err = t.do(ctx); err != nil {
 		return transient(err), false

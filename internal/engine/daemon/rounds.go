@@ -45,7 +45,7 @@ type nextRound struct {
 
 // selection reads what the choice of a round depends on.
 func (l limits) selection(ctx context.Context, pid1 PID1, c chosen, pending pendingStarts) (selection, availability, error) {
-	parts, err := l.parts(ctx, pid1, c)
+	parts, err := l.parts(ctx, pid1, c, pending)
 	if err != nil {
 		return selection{}, availability{}, err
 	}
@@ -75,7 +75,7 @@ func (l limits) plan(ctx context.Context, pid1 PID1, c chosen, pending pendingSt
 
 // parts returns the GPUs of a change in the parts that can change separately. All GPUs are one part if
 // they change together.
-func (l limits) parts(ctx context.Context, pid1 PID1, c chosen) ([]part, error) {
+func (l limits) parts(ctx context.Context, pid1 PID1, c chosen, pending pendingStarts) ([]part, error) {
 	if c.scope == nil || c.scope.Part == nil {
 		whole := part{units: ids(c.restart.stopped)}
 		if c.scope != nil {
@@ -98,7 +98,7 @@ func (l limits) parts(ctx context.Context, pid1 PID1, c chosen) ([]part, error) 
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part{gpus: []partition.Address{gpu}, units: ids(r.stopped)})
+		parts = append(parts, part{gpus: []partition.Address{gpu}, units: append(ids(r.stopped), pending.withheld(c.settings, r)...)})
 	}
 	return merge(parts, l.budgets, c.scope.Known), nil
 }
@@ -315,7 +315,12 @@ func (f failures) republish(now *Scope) *Scope {
 	if f.change == nil {
 		return nil
 	}
-	out := &Scope{GPUs: f.change.GPUs, repeats: true, Unaffected: func(unit string) bool { _, stopped := f.change.Stopped[unit]; return !stopped }}
+	out := &Scope{GPUs: f.change.GPUs, repeats: true, Concerning: func(unit string) []partition.Address {
+		if _, stopped := f.change.Stopped[unit]; stopped {
+			return f.change.GPUs
+		}
+		return nil
+	}}
 	if now != nil {
 		out.others, out.Total = now.GPUs, now.Total
 	}

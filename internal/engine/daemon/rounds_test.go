@@ -57,7 +57,7 @@ func (f *fleet) differ(gpus string) {
 
 // observe updates what the daemon observes.
 func (f *fleet) observe() {
-	f.steps, f.scope = len(f.differs), nil
+	f.steps, f.scope, f.changing = len(f.differs), nil, slices.Sorted(maps.Keys(f.differs))
 	f.turns++
 	if f.steps > 0 {
 		f.scope = f.scopeOf(slices.Sorted(maps.Keys(f.differs)))
@@ -71,8 +71,11 @@ func (f *fleet) scopeOf(gpus []partition.Address) *Scope {
 	return &Scope{
 		GPUs: gpus, Total: 8,
 		Known: func(unit string) bool { return f.uses[unit] != nil },
-		Unaffected: func(unit string) bool {
-			return f.uses[unit] != nil && !slices.ContainsFunc(f.uses[unit], func(a partition.Address) bool { return slices.Contains(gpus, a) })
+		Concerning: func(unit string) []partition.Address {
+			if f.uses[unit] == nil {
+				return gpus
+			}
+			return slices.DeleteFunc(slices.Clone(gpus), func(a partition.Address) bool { return !slices.Contains(f.uses[unit], a) })
 		},
 		Part: func(some []partition.Address, all []runstate.Holder) (*Scope, []runstate.Holder) {
 			return f.scopeOf(some), all

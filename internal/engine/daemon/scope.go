@@ -13,8 +13,8 @@ import (
 
 // Scope is the GPUs that a change of single GPUs changes, and the clients that it concerns.
 type Scope struct {
-	GPUs       []partition.Address    // those that change
-	Unaffected func(unit string) bool // reports whether a client uses only partitions that stay
+	GPUs       []partition.Address                   // those that change
+	Concerning func(unit string) []partition.Address // those of them whose change concerns a client; none if it uses only what stays
 
 	Known   func(unit string) bool // reports whether the GPUs that a client uses are known
 	Total   int                    // number of GPUs of the profile
@@ -40,21 +40,24 @@ func (s *Scope) without(blocking, all []runstate.Holder) (*Scope, []runstate.Hol
 
 // restart is a run that the daemon requests, and the units that it restarts.
 type restart struct {
-	unit     string             // dcm-apply.service, or dcm-change.service for single GPUs
-	change   *runstate.Change   // what dcm-change.service may change
-	clients  []systemd.Unit     // whose partitions change: all, or those of single GPUs
-	progress *runstate.Progress // before a round of a change
-	stopped  []systemd.Unit     // the active ones of the clients and of their dependents, which the restart stops
+	unit     string                         // dcm-apply.service, or dcm-change.service for single GPUs
+	change   *runstate.Change               // what dcm-change.service may change
+	clients  []systemd.Unit                 // whose partitions change: all, or those of single GPUs
+	withheld map[string][]partition.Address // see [Scope.withheld]
+	progress *runstate.Progress             // before a round of a change
+	stopped  []systemd.Unit                 // the active ones of the clients and of their dependents, which the restart stops
 }
 
 // chooseRestart returns the smallest restart for the scope; a nil scope is the whole node. It is the
-// whole node, too, if all active clients are affected, or if the last run for the whole node failed.
-func chooseRestart(ctx context.Context, pid1 PID1, names []string, scope *Scope, blocking []runstate.Holder) (restart, error) {
-	clients, err := listClients(ctx, pid1, names)
+// whole node, too, if all active clients are affected, or if the last run for the whole node failed. The
+// clients that require the profile on their own GPUs continue if other GPUs fail, so only a nil scope
+// restarts all of them.
+func chooseRestart(ctx context.Context, pid1 PID1, s Settings, scope *Scope, blocking []runstate.Holder) (restart, error) {
+	clients, err := listClients(ctx, pid1, s.Order.Clients)
 	if err != nil {
 		return restart{}, err
 	}
-	if part := scope.affected(clients, blocking); scope != nil && active(part) < active(clients) {
+	if part := scope.affected(clients, blocking); scope != nil && (active(part) < active(clients) || s.mayFailPartly()) {
 		own, err := pid1.States.List(ctx, []string{unitname.Apply}, systemd.All)
 		if err != nil {
 			return restart{}, err
@@ -89,9 +92,14 @@ type chosen struct {
 // the other GPUs may change without them. b has all but the restart.
 func choose(ctx context.Context, pid1 PID1, b blockers, scope *Scope, blocking []runstate.Holder) (chosen, error) {
 	out := chosen{blockers: b}
+	if ok, err := b.settings.permitsScope(ctx, pid1); err != nil {
+		return out, err
+	} else if !ok {
+		scope = nil
+	}
 	for {
 		var err error
-		if out.restart, err = chooseRestart(ctx, pid1, b.settings.Order.Clients, scope, blocking); err != nil {
+		if out.restart, err = chooseRestart(ctx, pid1, b.settings, scope, blocking); err != nil {
 			return out, err
 		}
 		out.stuck, out.scope, out.blocking = nil, scope, blocking
@@ -123,7 +131,7 @@ func (s *Scope) affected(clients []systemd.Unit, blocking []runstate.Holder) []s
 	}
 	return slices.DeleteFunc(slices.Clone(clients), func(c systemd.Unit) bool {
 		blocks := slices.ContainsFunc(blocking, func(h runstate.Holder) bool { return h.Unit == c.ID })
-		return !blocks && s.Unaffected(c.ID)
+		return !blocks && len(s.Concerning(c.ID)) == 0
 	})
 }
 

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,8 +27,18 @@ func workers(t *testing.T) *host {
 	}
 	h.generated = h.settings.Order.Clients
 	h.steps = 1
-	h.scope = &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" && unit != "dcgm.service" }}
+	h.scope = &Scope{GPUs: []partition.Address{gpu3}, Concerning: concerning(gpu3, "w3.service", "dcgm.service")}
 	return h
+}
+
+// concerning is [Scope.Concerning] of one GPU.
+func concerning(gpu partition.Address, units ...string) func(string) []partition.Address {
+	return func(unit string) []partition.Address {
+		if slices.Contains(units, unit) {
+			return []partition.Address{gpu}
+		}
+		return nil
+	}
 }
 
 func TestScope(t *testing.T) {
@@ -44,7 +55,7 @@ func TestScope(t *testing.T) {
 	}{
 		{"only the affected units restart", func(*host) {}, partial},
 		{"a change of the whole node", func(h *host) { h.scope = nil }, whole},
-		{"all active clients are affected", func(h *host) { h.scope.Unaffected = func(string) bool { return false } }, whole},
+		{"all active clients are affected", func(h *host) { h.scope.Concerning = func(string) []partition.Address { return h.scope.GPUs } }, whole},
 		{"a failed run of dcm-apply.service", func(h *host) {
 			h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed"}
 		}, strings.Replace(whole, "READY", "reset:dcm-apply.service READY", 1)},
@@ -52,7 +63,7 @@ func TestScope(t *testing.T) {
 			h.blocking = []runstate.Holder{{PID: 7, Unit: "w5.service"}}
 		}, "reset:w3.service reset:w5.service reset:dcgm.service hold around:w3.service,w5.service,dcgm.service release restart:dcm-change.service READY"},
 		{"no active client is affected", func(h *host) {
-			h.scope.Unaffected = func(string) bool { return true }
+			h.scope.Concerning = concerning(gpu3)
 		}, "hold around: release restart:dcm-change.service READY"},
 		{"a run of dcm-change.service in progress", func(h *host) {
 			h.units[unitname.Change] = systemd.Unit{Name: unitname.Change, Load: "loaded", Active: "active", Job: true}
@@ -99,10 +110,12 @@ const gpu4 partition.Address = "0000:a6:00.0"
 func twoGPUs(h *host) {
 	h.steps, h.changing = 2, []partition.Address{gpu3, gpu4}
 	h.blocking = []runstate.Holder{{PID: 7, Command: "python3", Unit: "session-1.scope", Devices: []string{"/dev/dri/renderD152"}}, {PID: 8, Unit: "w4.service"}}
-	four := &Scope{GPUs: []partition.Address{gpu4}, Unaffected: func(unit string) bool { return unit != "w4.service" && unit != "dcgm.service" }}
+	four := &Scope{GPUs: []partition.Address{gpu4}, Concerning: concerning(gpu4, "w4.service", "dcgm.service")}
 	h.scope = &Scope{
-		GPUs:       []partition.Address{gpu3, gpu4},
-		Unaffected: func(unit string) bool { return unit != "w3.service" && four.Unaffected(unit) },
+		GPUs: []partition.Address{gpu3, gpu4},
+		Concerning: func(unit string) []partition.Address {
+			return append(concerning(gpu3, "w3.service")(unit), four.Concerning(unit)...)
+		},
 		Without: func(blocking, all []runstate.Holder) (*Scope, []runstate.Holder) {
 			if len(blocking) != 1 || blocking[0].PID != 7 || len(all) != 2 {
 				h.t.Errorf("scope without %v of %v, want that without pid 7 of two", blocking, all)
@@ -119,7 +132,7 @@ func TestScope_HeldGPU(t *testing.T) {
 	twoGPUs(h)
 	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
 		h.steps, h.changing = 1, h.changing[:1]
-		h.scope, h.blocking = &Scope{GPUs: []partition.Address{gpu3}, Unaffected: func(unit string) bool { return unit != "w3.service" }}, h.blocking[:1]
+		h.scope, h.blocking = &Scope{GPUs: []partition.Address{gpu3}, Concerning: concerning(gpu3, "w3.service")}, h.blocking[:1]
 		failure := runstate.InUse(h.blocking)
 		return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"},
 			&runstate.Run{ID: "1", Profile: "cpx", Result: runstate.Partial, Error: failure, Holders: h.blocking, GPUs: []runstate.GPU{

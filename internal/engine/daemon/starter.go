@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
-	"dcm/internal/linux/unitname"
 )
 
 // starter starts the clients that a failed run has left down.
@@ -15,12 +15,14 @@ type starter struct {
 	conn    *connection
 	log     *passLog
 	require bool          // see [Settings.Require]
+	partly  bool          // with require: a client needs the profile on its own GPUs only
 	clients time.Duration // how long to wait for them
 	pending pendingStarts // of earlier runs
 	taken   pendingStarts // pending, and the units that the run of this pass has stopped; nil if there is no run or it succeeded
 	pinned  bool          // PID 1 was asked to keep units loaded
 
 	driverUnloaded func() bool
+	withheld       func() (map[string][]partition.Address, error)
 }
 
 // finish starts pending units if the profile is on the GPUs, and records which are still
@@ -31,20 +33,31 @@ func (s *starter) finish(ctx context.Context, r *result) {
 	case failed && s.taken != nil:
 		r.pending = s.taken
 		// With require = false, the clients start as soon as the driver is loaded; with require =
-		// true, only when the profile is on the GPUs too.
-		if (r.failure == nil || !s.require && !s.driverUnloaded()) && len(s.pending) > 0 {
-			if err := s.start(ctx, r); err != nil {
-				s.log.Error("cannot start the clients that an earlier run left down", "units", s.pending.names(), "error", err)
-			}
+		// true, only when the profile is on their GPUs too.
+		if r.failure == nil || (s.partly || !s.require) && !s.driverUnloaded() {
+			_ = s.startPending(ctx, r)
 		}
-	case r.failure != nil && r.down == nil, r.drift != nil, ctx.Err() != nil:
+	case r.drift != nil, ctx.Err() != nil:
 		r.pending = s.pending
-	case len(s.pending) > 0:
-		if err := s.start(ctx, r); err != nil {
-			s.log.Error("cannot start the clients that a failed run left down", "units", s.pending.names(), "error", err)
+	case r.failure != nil && r.down == nil && !s.partly:
+		r.pending = s.pending
+	default:
+		if err := s.startPending(ctx, r); err != nil || r.failure != nil && s.partly {
 			r.pending = s.pending
 		}
 	}
+}
+
+// startPending starts units that an earlier run has left down. It logs the error.
+func (s *starter) startPending(ctx context.Context, r *result) error {
+	if len(s.pending) == 0 {
+		return nil
+	}
+	err := s.start(ctx, r)
+	if err != nil {
+		s.log.Error("cannot start the clients that a failed run left down", "units", s.pending.names(), "error", err)
+	}
+	return err
 }
 
 // pin has PID 1 keep the units loaded that a failed run would leave pending.
@@ -90,8 +103,10 @@ func (s *starter) start(ctx context.Context, r *result) error {
 		return err
 	}
 	switch {
-	case r.failure != nil: // units that need the run wait for the profile
-		lying = slices.DeleteFunc(lying, func(d down) bool { return slices.Contains(d.end.Needs, unitname.Apply) })
+	case r.failure != nil:
+		if lying, err = s.startable(ctx, pid1, lying); err != nil {
+			return err
+		}
 	case r.retryReserve != nil: // and units that were skipped for their partitions
 		lying = slices.DeleteFunc(lying, func(d down) bool { return d.end.Skipped })
 	}

@@ -34,6 +34,9 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 	if err := t.pass.begin(intent{unit: t.unit, change: t.change, users: t.pass.users, progress: t.progress, pending: taken}); err != nil {
 		return result{}, err
 	}
+	if err := t.pass.Withheld.Add(t.withheld); err != nil {
+		return result{}, err
+	}
 	t.pass.starts.taken = taken
 	t.pass.starts.pin(ctx, t.pid1.Pins)
 	t.pass.conn.clearCounters(ctx, t.pid1.Jobs, ids(t.stopped))

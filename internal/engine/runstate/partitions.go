@@ -2,6 +2,7 @@ package runstate
 
 import (
 	"fmt"
+	"slices"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/statefile"
@@ -48,6 +49,17 @@ type Part struct {
 	// Companions are the other device nodes that a user of the partition has to open; empty:
 	// /dev/kfd.
 	Companions []string `json:"beside,omitempty"`
+}
+
+// GPUsOf returns the GPUs of those partitions of a reservation for which is returns true, each once.
+func (p *Partitions) GPUsOf(r Reservation, is func(Part) bool) []partition.Address {
+	var out []partition.Address
+	for _, part := range p.Parts {
+		if slices.Contains(r.Partitions, part.Name) && is(part) && !slices.Contains(out, part.GPU) {
+			out = append(out, part.GPU)
+		}
+	}
+	return out
 }
 
 // PartName returns the name of a GPU's partition with that index.

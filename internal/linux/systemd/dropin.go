@@ -23,6 +23,12 @@ const required = `# [clients] require = true: this unit starts only if the profi
 Requires=` + unitname.Apply + `
 `
 
+// assertion is for clients that require the profile, if changes concern single GPUs. A client that requires
+// [unitname.Change] would be restarted by each change.
+const assertion = `# A file there has the GPUs of this unit whose change has failed.
+AssertPathExists=!/run/dcm/` + unitname.WithheldDir + `/%s
+`
+
 // orderedPerGPU is for clients that a change of single GPUs may leave running. They must not be PartOf= or
 // require [unitname.Change]: each change would restart them.
 const orderedPerGPU = `# A change of single GPUs restarts this unit only if it concerns it.
@@ -142,20 +148,12 @@ func (o Order) guard() string {
 // Dropins returns the generator's files: text by path below its directory. The drop-in of a
 // template applies to all its instances.
 func (o Order) Dropins() map[string]string {
-	plain := ordered
-	if o.PerGPU {
-		plain += orderedPerGPU
-	}
-	client := plain
-	if o.Require {
-		client += required
-	}
 	files := make(map[string]string, len(o.Clients))
 	for _, unit := range o.OrderedAfter {
 		files[file(unit)] = afterApply
 	}
 	for _, unit := range o.Clients {
-		files[file(unit)] = client
+		files[file(unit)] = o.client(unit, o.Require)
 		if o.Guarded {
 			files[file(unit)] += unguarded
 		}
@@ -184,13 +182,26 @@ func (o Order) Dropins() map[string]string {
 		files[file(unit)] += observer
 	}
 	for _, r := range o.Reserved {
-		text := plain
-		if o.Require && slices.Contains(o.Clients, r.Unit) {
-			text = client
-		}
-		files[file(r.Unit)] = text + r.text()
+		listed := slices.Contains(o.Clients, r.Unit) || slices.Contains(o.Clients, unitname.Template(r.Unit))
+		files[file(r.Unit)] = o.client(r.Unit, o.Require && listed) + r.text()
 	}
 	return files
+}
+
+// client returns what the drop-ins of all clients have. The drop-in of an instance replaces that of its
+// template.
+func (o Order) client(unit string, require bool) string {
+	text := ordered
+	if o.PerGPU {
+		text += orderedPerGPU
+	}
+	if require {
+		text += required
+	}
+	if o.PerGPU && require {
+		text += fmt.Sprintf(assertion, unit)
+	}
+	return text
 }
 
 func file(unit string) string { return unit + ".d/" + dropin }

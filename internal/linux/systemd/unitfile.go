@@ -71,7 +71,7 @@ func OwnSlice(root, unit string, generated bool) (Setting, error) {
 	names := []string{unit}
 	main, err := f.main(unit)
 	if err == nil && main != "" {
-		if real := filepath.Base(main); real != unit && real != template(unit) {
+		if real := filepath.Base(main); real != unit && real != unitname.Template(unit) {
 			names = append(names, real) // unit is an alias
 		}
 		err = f.read(main, &found)
@@ -101,18 +101,9 @@ type unitFiles struct {
 	dirs []string
 }
 
-// template returns the template of an instance, as "vllm@.service"; "" for other units.
-func template(unit string) string {
-	stem, rest, ok := strings.Cut(unit, "@")
-	if !ok || strings.HasPrefix(rest, ".") {
-		return ""
-	}
-	return stem + "@" + path.Ext(unit)
-}
-
 // main returns the unit's file, with links resolved; "" if there is none or it is masked.
 func (f unitFiles) main(unit string) (string, error) {
-	for _, name := range []string{unit, template(unit)} {
+	for _, name := range []string{unit, unitname.Template(unit)} {
 		for _, dir := range f.dirs {
 			file := filepath.Join(f.root, dir, name)
 			if info, err := os.Stat(file); name == "" || err != nil || info.IsDir() {
@@ -156,7 +147,7 @@ func (f unitFiles) dropins(names []string) []string {
 func broader(names []string) []string {
 	var out []string
 	for _, name := range names {
-		for _, n := range []string{name, template(name)} {
+		for _, n := range []string{name, unitname.Template(name)} {
 			if n == "" {
 				continue
 			}

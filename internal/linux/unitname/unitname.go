@@ -3,6 +3,7 @@
 package unitname
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,10 @@ const CompanionSuffix = ".beside"
 
 // ObserversVariable is the environment variable with which dcm-guard gets the names of the observers.
 const ObserversVariable = "DCM_OBSERVERS"
+
+// WithheldDir is the directory in /run/dcm with a file for each client that does not start, since a
+// change of single GPUs has failed.
+const WithheldDir = "withheld"
 
 // Slice is the slice in which all holders of partitions run.
 const Slice = "dcm.slice"
@@ -66,4 +71,13 @@ func Valid(name string) bool {
 
 func types() []string {
 	return []string{".service", ".socket", ".target", ".mount", ".automount", ".timer", ".path", ".swap", ".slice", ".scope"}
+}
+
+// Template returns the template of an instance, as "vllm@.service"; "" for other units.
+func Template(unit string) string {
+	stem, rest, ok := strings.Cut(unit, "@")
+	if !ok || strings.HasPrefix(rest, ".") {
+		return ""
+	}
+	return stem + "@" + path.Ext(unit)
 }

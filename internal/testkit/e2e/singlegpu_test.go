@@ -52,6 +52,7 @@ func singleGPUs(t *testing.T, p product) {
 			}{
 				{"affected units restart", affectedRestart},
 				{"one GPU of two fails", oneOfTwoFails},
+				{"required GPU fails", requiredGPUFails},
 				{"holder blocks its GPU only", heldGPU},
 				{"each GPU changes when idle", leasedGPU},
 				{"daemon killed during a change", killedDuringChange},

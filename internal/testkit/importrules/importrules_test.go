@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"internal/leases/exclusive":         {"internal/leases/lease", "internal/engine/runstate", "internal/linux/systemd"},
 	"internal/linux/cdi":                {"internal/linux/atomicfile"},
 	"internal/linux/statefile":          {"internal/linux/atomicfile"},
-	"internal/engine/runstate":          {"internal/engine/event", "internal/linux/statefile"},
+	"internal/engine/runstate":          {"internal/engine/event", "internal/linux/statefile", "internal/linux/unitname"},
 	"internal/linux/dbusconn":           {"internal/sanitize"},
 	"internal/linux/systemd":            {"internal/linux/dbusconn"},
 	"internal/linux/watch":              {"internal/linux/pathwalk"},

@@ -1,0 +1,45 @@
+package runstate_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+func TestWithheld(t *testing.T) {
+	type clients = map[string][]partition.Address
+	w := runstate.WithheldIn(t.TempDir())
+	is := func(when string, want clients) {
+		t.Helper()
+		got, err := w.Read()
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", when, err, diff)
+		}
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	is("before", nil)
+	do(w.Clear())
+	do(w.Keep(func(string, partition.Address) bool { return true }))
+	do(w.Add(nil))
+	is("none added", nil)
+	do(w.Add(clients{"a.service": {"3"}, `b\x2d@1.service`: {"4"}, "all.service": {"3", "4"}}))
+	do(w.Add(clients{"a.service": {"5", "3"}}))
+	is("added", clients{"a.service": {"3", "5"}, `b\x2d@1.service`: {"4"}, "all.service": {"3", "4"}})
+	if err := os.WriteFile(filepath.Join(w.Dir, "cut.service"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	do(w.Keep(func(unit string, a partition.Address) bool { return a == "5" || unit == "all.service" && a == "4" }))
+	is("released", clients{"a.service": {"5"}, "all.service": {"4"}, "cut.service": nil})
+	do(w.Clear())
+	is("cleared", nil)
+}
