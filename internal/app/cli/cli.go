@@ -43,7 +43,7 @@ func Run(ctx context.Context, h *host.Host, con *console.Console, args []string)
 	}
 	if err != nil && err.Error() != "" {
 		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintln(con.Err, con.Red("dcm: ")+strings.TrimRight(line, "\n"))
+			con.Fail(strings.TrimRight(line, "\n"))
 		}
 	}
 	return statusOf(ctx, err)

@@ -19,15 +19,16 @@ import (
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// reader executes the steps of a document on a node of eight MI300X.
+// reader executes the steps of a document on a simulated node.
 type reader struct {
 	*testing.T
 	root string
 }
 
-func newReader(t *testing.T) reader {
+// newReader returns a reader with a node of that kind.
+func newReader(t *testing.T, kind string) reader {
 	t.Helper()
-	node := simtest.Start(t, "mi300x-8", sim.Options{})
+	node := simtest.Start(t, kind, sim.Options{})
 	t.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	r := reader{t, t.TempDir()}
 	errs := []error{
@@ -94,7 +95,7 @@ func blocks(text, from, to string) []string {
 }
 
 func TestExamples_README(t *testing.T) {
-	r := newReader(t)
+	r := newReader(t, "mi300x-8")
 	readme := document(t, "README.md")
 	examples := blocks(readme, "```toml", "```")
 	if len(examples) != 2 {
@@ -141,7 +142,7 @@ func (r reader) followed(text, command string) {
 }
 
 func TestExamples_Manual(t *testing.T) {
-	r := newReader(t)
+	r := newReader(t, "mi300x-8")
 	_, examples, _ := strings.Cut(document(t, "packaging/man/dcm.toml.5"), ".SH EXAMPLES\n")
 	all := blocks(strings.ReplaceAll(examples, `\-`, "-"), `\.nf`, `\.fi`)
 	if len(all) != 3 {
@@ -157,7 +158,7 @@ func TestExamples_Manual(t *testing.T) {
 // The template is valid with the # removed from every key, and the profile that it defines
 // applies.
 func TestExamples_Template(t *testing.T) {
-	r := newReader(t)
+	r := newReader(t, "mi300x-8")
 	text := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(document(t, "packaging/dcm.toml"), "$1")
 	text = strings.Replace(text, `unit-of-change = "node"`, `unit-of-change = "gpu"`, 1) // the example of a budget requires it
 	r.applies(text)
@@ -168,7 +169,7 @@ func TestExamples_Template(t *testing.T) {
 // Every command line of the manuals and the README has a command and options that exist, and
 // those that only read run without a usage error.
 func TestExamples_Commands(t *testing.T) {
-	r := newReader(t)
+	r := newReader(t, "mi300x-8")
 	r.applies(blocks(document(t, "README.md"), "```toml", "```")[0])
 	pages, err := filepath.Glob("../../../packaging/man/*")
 	if err != nil {

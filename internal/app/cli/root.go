@@ -64,6 +64,7 @@ start, and whenever the configuration changes.`,
 	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
 	add("other", versionCmd(h, con))
 	completeOptions(cmd, h)
+	con.WrapHelp(cmd)
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,7 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/frontends/status"
+	"dcm/internal/testkit/pty"
 	"dcm/internal/testkit/testdeadline"
+	"dcm/internal/text"
 )
 
 // playing is the environment variable that makes the test program run dcm top.
@@ -52,8 +53,8 @@ func play(how string) int {
 	return 0
 }
 
-// pty is a terminal with a program in it. The test types and reads.
-type pty struct {
+// player is a terminal with a program in it. The test types and reads.
+type player struct {
 	t     *testing.T
 	front *os.File
 	back  *os.File // keeps the terminal open after the end of the program
@@ -66,34 +67,18 @@ type pty struct {
 }
 
 // start runs play in a terminal of 80 by 24.
-func start(t *testing.T, how string) *pty {
+func start(t *testing.T, how string) *player {
 	t.Helper()
-	front, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("skipped: no terminals available: %v", err)
-	}
-	number, err := unix.IoctlGetInt(int(front.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(front.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := os.OpenFile(filepath.Join("/dev/pts", fmt.Sprint(number)), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Skipf("skipped: cannot open a terminal: %v", err)
-	}
-	p := &pty{t: t, front: front, back: back, ended: make(chan error, 1), changed: make(chan struct{}, 1)}
-	p.size(80, 24)
+	front, back := pty.Open(t, 80, 24)
+	p := &player{t: t, front: front, back: back, ended: make(chan error, 1), changed: make(chan struct{}, 1)}
 	p.cmd = exec.Command(os.Args[0])
 	p.cmd.Env = append(os.Environ(), playing+"="+how, "GOCOVERDIR="+t.TempDir())
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = back, back, back
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	t.Cleanup(func() { front.Close(); back.Close() })
 	return p
 }
 
-func (p *pty) run() {
+func (p *player) run() {
 	p.t.Helper()
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -103,7 +88,7 @@ func (p *pty) run() {
 	p.t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 }
 
-func (p *pty) listen() {
+func (p *player) listen() {
 	buf := make([]byte, 4096)
 	for {
 		n, err := p.front.Read(buf)
@@ -120,15 +105,13 @@ func (p *pty) listen() {
 	}
 }
 
-func (p *pty) size(width, height uint16) {
+func (p *player) size(width, height uint16) {
 	p.t.Helper()
-	if err := unix.IoctlSetWinsize(int(p.front.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: width, Row: height}); err != nil {
-		p.t.Fatal(err)
-	}
+	pty.Resize(p.t, p.front, width, height)
 }
 
 // mode returns the settings of the terminal.
-func (p *pty) mode() unix.Termios {
+func (p *player) mode() unix.Termios {
 	p.t.Helper()
 	m, err := unix.IoctlGetTermios(int(p.front.Fd()), unix.TCGETS)
 	if err != nil {
@@ -137,21 +120,21 @@ func (p *pty) mode() unix.Termios {
 	return *m
 }
 
-func (p *pty) text() string {
+func (p *player) text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.output.String()
 }
 
 // forget discards the output so far.
-func (p *pty) forget() {
+func (p *player) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.output.Reset()
 }
 
 // sees waits until the output contains this text.
-func (p *pty) sees(what string) {
+func (p *player) sees(what string) {
 	p.t.Helper()
 	late := testdeadline.After(20 * time.Second)
 	for !strings.Contains(p.text(), what) {
@@ -163,7 +146,7 @@ func (p *pty) sees(what string) {
 	}
 }
 
-func (p *pty) types(keys string) {
+func (p *player) types(keys string) {
 	p.t.Helper()
 	if _, err := p.front.WriteString(keys); err != nil {
 		p.t.Fatal(err)
@@ -171,7 +154,7 @@ func (p *pty) types(keys string) {
 }
 
 // quits waits for the end of the program and checks that the terminal has its former settings.
-func (p *pty) quits(was unix.Termios) error {
+func (p *player) quits(was unix.Termios) error {
 	p.t.Helper()
 	select {
 	case err := <-p.ended:
@@ -189,15 +172,15 @@ func (p *pty) quits(was unix.Termios) error {
 func TestLive_RestoresTerminal(t *testing.T) {
 	for _, test := range []struct {
 		name, how string
-		end       func(*pty)
+		end       func(*player)
 		fails     bool
 	}{
-		{"q", "plain", func(p *pty) { p.types("q") }, false},
-		{"control-C", "plain", func(p *pty) { p.types("\x03") }, false},
-		{"SIGTERM", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGTERM) }, false},
-		{"SIGINT", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGINT) }, false},
-		{"SIGHUP", "plain", func(p *pty) { _ = p.cmd.Process.Signal(unix.SIGHUP) }, false},
-		{"a panic", "panic", func(*pty) {}, true},
+		{"q", "plain", func(p *player) { p.types("q") }, false},
+		{"control-C", "plain", func(p *player) { p.types("\x03") }, false},
+		{"SIGTERM", "plain", func(p *player) { _ = p.cmd.Process.Signal(unix.SIGTERM) }, false},
+		{"SIGINT", "plain", func(p *player) { _ = p.cmd.Process.Signal(unix.SIGINT) }, false},
+		{"SIGHUP", "plain", func(p *player) { _ = p.cmd.Process.Signal(unix.SIGHUP) }, false},
+		{"a panic", "panic", func(*player) {}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -225,7 +208,7 @@ func TestLive_KeysAndResizes(t *testing.T) {
 	p.sees("by partition, every 200ms; h for help, q to quit")
 	p.sees("look-3 ") // at the interval, without a key
 	for line := range strings.SplitSeq(strings.ReplaceAll(p.text(), home, "\r\n"), "\r\n") {
-		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); displayWidth(bare) > 80 {
+		if bare := strings.NewReplacer(enter, "", endLine, "", endPage, "", head, "", plain, "").Replace(line); text.Width(bare) > 80 {
 			t.Errorf("line %q is wider than the terminal", bare)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/sanitize"
 	"dcm/internal/sorting"
+	"dcm/internal/text"
 )
 
 // column is a column of the table.
@@ -40,12 +41,12 @@ func Columns() []string {
 
 // columns returns the columns with their minimum widths, which add up to 80 characters.
 func columns() []column {
-	text := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
+	byText := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
 		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
 	}
 	return []column{
 		{title: "PARTITION", width: 14, cell: func(r row, _ int) string { return r.Name }, cmp: func(a, b status.PartUse) int { return 0 }},
-		{title: "MODE", width: 8, cell: func(r row, _ int) string { return r.Mode }, cmp: text(func(p status.PartUse) string { return p.Mode })},
+		{title: "MODE", width: 8, cell: func(r row, _ int) string { return r.Mode }, cmp: byText(func(p status.PartUse) string { return p.Mode })},
 		{title: "NUMA", width: 4, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
 		{title: "USED", width: 6, right: true, descending: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Used), orMinusOne(b.Used)) }},
 		{title: "SIZE", width: 6, right: true, descending: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
@@ -140,15 +141,15 @@ func fitList(all []string, width int, hidden bool, none string) string {
 		return none
 	}
 	for n := len(all); n > 0; n-- {
-		text, more := sanitize.Text(strings.Join(all[:n], ",")), ""
+		shown, more := sanitize.Text(strings.Join(all[:n], ",")), ""
 		if left := len(all) - n; left > 0 {
 			more = fmt.Sprintf("+%d", left)
 		}
-		if n == 1 && displayWidth(text)+len(more) > width {
-			return cutMiddle(text, width-len(more)) + more
+		if n == 1 && text.Width(shown)+len(more) > width {
+			return text.CutMiddle(shown, width-len(more)) + more
 		}
-		if displayWidth(text)+len(more) <= width {
-			return text + more
+		if text.Width(shown)+len(more) <= width {
+			return shown + more
 		}
 	}
 	return ""
@@ -182,7 +183,7 @@ func Text(u status.Usage, by string, reverse bool) string {
 	rows := sorted(u, all[max(0, slices.Index(Columns(), by))], reverse)
 	for i := range all {
 		for _, r := range rows {
-			all[i].width = max(all[i].width, displayWidth(all[i].cell(r, unlimitedWidth)))
+			all[i].width = max(all[i].width, text.Width(all[i].cell(r, unlimitedWidth)))
 		}
 	}
 	var b strings.Builder

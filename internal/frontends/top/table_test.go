@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/frontends/status"
+	"dcm/internal/text"
 )
 
 func known[T any](v T) *T { return &v }
@@ -102,12 +103,12 @@ func TestFit(t *testing.T) {
 		{"abc", 0, ""},
 		{"abc", 1, "…"},
 	} {
-		if got := fit(test.in, test.width, false); got != test.want || displayWidth(got) != test.width {
+		if got := fit(test.in, test.width, false); got != test.want || text.Width(got) != test.width {
 			t.Errorf("fit(%q, %d): got %q, want %q", test.in, test.width, got, test.want)
 		}
 	}
 	for bytes, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1K", 13 << 29: "6.5G", 192 << 30: "192G", 1000 << 20: "1000M", 1023<<20 + 1<<19: "1024M", 1 << 63: "8E"} {
-		if got := formatBytes(bytes); got != want || displayWidth(got) > 6 {
+		if got := formatBytes(bytes); got != want || text.Width(got) > 6 {
 			t.Errorf("formatBytes(%d): got %q, want %q", bytes, got, want)
 		}
 	}
@@ -139,7 +140,7 @@ func TestView_AnySize(t *testing.T) {
 			t.Fatalf("%d lines on a screen of %d", len(lines), m.height)
 		}
 		for _, l := range lines {
-			if displayWidth(l) > m.width || strings.ContainsAny(l, "\n\x1b") {
+			if text.Width(l) > m.width || strings.ContainsAny(l, "\n\x1b") {
 				t.Fatalf("%q on a screen of %d", l, m.width)
 			}
 		}

@@ -74,6 +74,7 @@ var allowed = map[string][]string{
 	"internal/testkit/soak":             {},
 	"internal/testkit/testedon":         {"internal/gpu/record", "internal/testkit/sim"},
 	"internal/testkit/testedon/make":    {"internal/testkit/testedon"},
+	"internal/testkit/pty":              {},
 	"internal/testkit/testdeadline":     {},
 	"internal/testkit/surface":          {},
 	"internal/testkit/sim/simtest":      {"internal/testkit/sim"},
@@ -213,7 +214,7 @@ var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/l
 func standIn(pkg string) bool {
 	return strings.HasPrefix(pkg, "internal/testkit/sim") || strings.HasPrefix(pkg, "internal/gpu/amdsmi") || pkg == "internal/gpu/nvml/standin" ||
 		pkg == "cmd/dcm-kubernetes/internal/standin" || pkg == "cmd/dcm-kubernetes/internal/rendered" ||
-		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/soak", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest", "internal/engine/host/hosttest"}, pkg)
+		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/pty", "internal/testkit/soak", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest", "internal/engine/host/hosttest"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which

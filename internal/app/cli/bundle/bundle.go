@@ -47,7 +47,7 @@ func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, 
 	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)
 	}
-	fmt.Fprintf(con.Out, "The archive is %s; read its %s before you send it.\n", file, supportbundle.Contents)
+	con.Printf("The archive is %s; read its %s before you send it.\n", file, supportbundle.Contents)
 	if os.Geteuid() != 0 {
 		con.Warn("without root the archive lacks part of the journal and other users' processes")
 	}

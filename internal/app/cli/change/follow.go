@@ -136,7 +136,7 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	case state.Phase == runstate.InSync:
 		return ReportApplied(con, state, view.ran, client.Account(ctx, h).Problems)
 	case state.Phase == runstate.Idle && state.Error == nil:
-		fmt.Fprintln(con.Out, "No profile is selected; the GPUs are left alone.")
+		con.Println("No profile is selected; the GPUs are left alone.")
 		return nil
 	}
 	if state.Phase == runstate.Rolling {
@@ -177,9 +177,9 @@ func overtaken(want string, state *runstate.State) error {
 // ReportApplied reports a success, and warns about other problems, such as a missing GPU.
 func ReportApplied(con *console.Console, state *runstate.State, ran bool, problems []status.Problem) error {
 	if ran {
-		fmt.Fprintf(con.Out, "Profile %s is on the GPUs.\n", state.Profile)
+		con.Printf("Profile %s is on the GPUs.\n", state.Profile)
 	} else {
-		fmt.Fprintf(con.Out, "Profile %s is on the GPUs already; nothing was restarted.\n", state.Profile)
+		con.Printf("Profile %s is on the GPUs already; nothing was restarted.\n", state.Profile)
 	}
 	if state.Error != nil {
 		return Failure(state)

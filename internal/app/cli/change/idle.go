@@ -61,7 +61,7 @@ func (w *idleWait) applyAll(ctx context.Context, given []string, clearing bool) 
 		return unchanged(err)
 	}
 	for {
-		err := leaseservice.AwaitIdle(ctx, w.host, func(list []gpu.Holder) { fmt.Fprintln(w.con.Out, waitingFor(leases(list))) })
+		err := leaseservice.AwaitIdle(ctx, w.host, func(list []gpu.Holder) { w.con.Println(waitingFor(leases(list))) })
 		if ctx.Err() != nil {
 			return errors.New("nothing was changed: interrupted while waiting for leases")
 		}
@@ -88,7 +88,7 @@ func (w *idleWait) applyEach(ctx context.Context, given []string, clearing bool)
 			return err
 		}
 		if text != reported {
-			fmt.Fprintln(w.con.Out, text)
+			w.con.Println(text)
 		}
 		reported = text
 		if err := leaseservice.AwaitEnd(ctx, w.host, leases); ctx.Err() != nil {

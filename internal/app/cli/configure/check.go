@@ -68,7 +68,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	for _, w := range cfg.Warnings {
 		con.Warn(w)
 	}
-	fmt.Fprintf(con.Out, "The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
+	con.Printf("The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
@@ -86,7 +86,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 		return err
 	}
 	if len(gpus) == 0 {
-		fmt.Fprintln(con.Out, "There are no partitionable GPUs here to check it against; see --node.")
+		con.Println("There are no partitionable GPUs here to check it against; see --node.")
 		return misplaced
 	}
 	if text := miscounted(h, cfg, gpus, kind); text != "" {

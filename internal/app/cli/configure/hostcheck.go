@@ -24,7 +24,7 @@ func checkHost(ctx context.Context, h *host.Host, con *console.Console, cfg *con
 			con.Warn(text)
 		}
 	}
-	fmt.Fprintf(con.Out, "Host checks: %s.\n", r.Summary())
+	con.Printf("Host checks: %s.\n", r.Summary())
 	return hostError(r)
 }
 

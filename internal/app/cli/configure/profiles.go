@@ -41,7 +41,7 @@ func ProfilesCmd(h *host.Host, con *console.Console) *cobra.Command {
 		if *asJSON {
 			return con.Answer(list)
 		}
-		t := console.NewTable(con.Out, "PROFILE", "COMPUTE", "MEMORY", "DEFINED IN")
+		t := con.NewTable("PROFILE", "COMPUTE", "MEMORY", "DEFINED IN")
 		for _, p := range list {
 			name := p.Name
 			if p.Selected {

@@ -31,7 +31,7 @@ func (r review) profiles(con *console.Console) error {
 		failure = r.after(con, r.gpus, true)
 	}
 	var sources []partition.Document
-	t := console.NewTable(con.Out, "PROFILE", "FITS", "PARTITIONS", "REMARK")
+	t := con.NewTable("PROFILE", "FITS", "PARTITIONS", "REMARK")
 	for _, profile := range r.cfg.Available(r.gpus) {
 		selected := profile == r.cfg.Selected
 		mark := profile
@@ -59,7 +59,7 @@ func (r review) profiles(con *console.Console) error {
 	}
 	t.Flush()
 	for _, d := range sources {
-		fmt.Fprintf(con.Out, "Source: %s\n", d)
+		con.Printf("Source: %s\n", d)
 	}
 	return failure
 }

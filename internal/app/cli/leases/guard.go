@@ -115,19 +115,19 @@ func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON
 func printGuard(con *console.Console, s guard.Status) {
 	switch s.State {
 	case guard.Loaded:
-		fmt.Fprintf(con.Out, "guard: loaded, %d devices open for their holders only\n", s.Devices)
+		con.Printf("guard: loaded, %d devices open for their holders only\n", s.Devices)
 	case guard.Unused:
-		fmt.Fprintln(con.Out, "guard: not loaded, nothing is exclusive")
+		con.Println("guard: not loaded, nothing is exclusive")
 	default:
-		fmt.Fprintf(con.Out, "guard: %s: %s\n", s.State, s.Why)
+		con.Printf("guard: %s: %s\n", s.State, s.Why)
 	}
 	for _, text := range s.Open {
-		fmt.Fprintf(con.Out, "confined, not exclusive: %s\n", text)
+		con.Printf("confined, not exclusive: %s\n", text)
 	}
 	if len(s.Table) == 0 {
 		return
 	}
-	t := console.NewTable(con.Out, "PARTITION", "NODE", "HOLDER", "OPENS BELOW")
+	t := con.NewTable("PARTITION", "NODE", "HOLDER", "OPENS BELOW")
 	for _, g := range s.Table {
 		t.Row(g.Partition, g.Node, g.Holder, console.OrDash(strings.Join(paths(g.Cgroups), " ")))
 	}

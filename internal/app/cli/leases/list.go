@@ -82,7 +82,7 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 		return exitcode.With(exitcode.Permanent, err)
 	}
 	if err == nil && i >= 0 {
-		fmt.Fprintf(con.Out, "%s ends at %s\n", unit, all[i].Since.Add(limit).Local().Format(time.DateTime))
+		con.Printf("%s ends at %s\n", unit, all[i].Since.Add(limit).Local().Format(time.DateTime))
 	}
 	return err
 }
@@ -95,10 +95,10 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	case asJSON:
 		return con.Answer(all)
 	case len(all) == 0:
-		fmt.Fprintln(con.Out, "There is no lease.")
+		con.Println("There is no lease.")
 		return nil
 	}
-	t := console.NewTable(con.Out, "LEASE", "USER", "COMMAND", "SINCE", "UNTIL", "PARTITIONS")
+	t := con.NewTable("LEASE", "USER", "COMMAND", "SINCE", "UNTIL", "PARTITIONS").Optional("SINCE", "COMMAND")
 	for _, l := range all {
 		until := "-"
 		if l.Until != nil {

@@ -66,10 +66,10 @@ func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON b
 		return con.Answer(queue)
 	}
 	if len(queue) == 0 {
-		fmt.Fprintln(con.Out, "No request waits for a lease.")
+		con.Println("No request waits for a lease.")
 		return nil
 	}
-	t := console.NewTable(con.Out, "POSITION", "ID", "USER", "SIZE", "TIME", "WAITING", "REASON")
+	t := con.NewTable("POSITION", "ID", "USER", "SIZE", "TIME", "WAITING", "REASON")
 	for _, q := range queue {
 		t.Row(fmt.Sprint(q.Position), fmt.Sprint(q.ID), q.User, size(q), limit(q), time.Since(q.Since).Round(time.Second).String(), q.Reason)
 	}

@@ -155,7 +155,7 @@ func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodem
 	if asJSON {
 		return con.Answer(map[string]any{"partitions": l.Partitions, "reason": l.Reason})
 	}
-	fmt.Fprintf(con.Out, "%s\n%s\n", l.Reason, strings.Join(l.Partitions, "\n"))
+	con.Printf("%s\n%s\n", l.Reason, strings.Join(l.Partitions, "\n"))
 	return nil
 }
 

@@ -137,14 +137,14 @@ func showUsage(con *console.Console, u usageAnswer, asJSON bool) error {
 		return con.Answer(u)
 	}
 	date := func(t time.Time) string { return t.Local().Format(time.DateTime) }
-	fmt.Fprintf(con.Out, "From %s to %s. The journal is complete since %s.\n", date(u.Since), date(u.Until), date(u.Complete))
+	con.Printf("From %s to %s. The journal is complete since %s.\n", date(u.Since), date(u.Until), date(u.Complete))
 	if u.Since.Before(u.Complete) {
 		con.Note("the journal has no entries before " + date(u.Complete) + "; earlier usage is not counted")
 	}
 	if u.Unsure > 0 {
 		con.Note(fmt.Sprintf("runs that ended without an entry are not counted: %d", u.Unsure))
 	}
-	t := console.NewTable(con.Out, strings.ToUpper(u.By), "PARTITION-HOURS", "RUNS")
+	t := con.NewTable(strings.ToUpper(u.By), "PARTITION-HOURS", "RUNS")
 	for _, total := range u.Totals {
 		name := total.Name
 		if name == "" {

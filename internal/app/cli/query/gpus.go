@@ -49,11 +49,12 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	if len(a.GPUs) == 0 {
 		why := client.WhyHidden(a, "gpus")
 		if why == nil {
-			fmt.Fprintln(con.Out, "No display or accelerator device found.")
+			con.Println("No display or accelerator device found.")
 		}
 		return why
 	}
-	t := console.NewTable(con.Out, "GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES")
+	t := con.NewTable("GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES").
+		Optional("RENDER NODES", "PARTITIONS", "NUMA", "SERIAL", "MEMORY MODES", "MODEL")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
 			t.Row("-", g.Address, g.Model, "-", "-", "-", "not managed: "+g.Why)
@@ -65,7 +66,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	t.Flush()
 	printLoose(con, a)
 	for _, line := range sources(a.GPUs) {
-		fmt.Fprintln(con.Out, line)
+		con.Println(line)
 	}
 	return client.WhyHidden(a, "gpus")
 }

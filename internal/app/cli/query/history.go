@@ -18,10 +18,10 @@ func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 	case asJSON:
 		return con.Answer(all)
 	case len(all) == 0:
-		fmt.Fprintln(con.Out, "No run is recorded.")
+		con.Println("No run is recorded.")
 		return nil
 	}
-	t := console.NewTable(con.Out, "BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR")
+	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR").Optional("CHANGED", "TOOK")
 	for _, e := range all {
 		took := "-"
 		if !e.Finished.IsZero() {

@@ -56,11 +56,11 @@ func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJ
 	}
 	if len(list) == 0 {
 		if err == nil {
-			fmt.Fprintln(con.Out, "No process has a GPU open.")
+			con.Println("No process has a GPU open.")
 		}
 		return err
 	}
-	t := console.NewTable(con.Out, "PID", "COMMAND", "UNIT", "DEVICES")
+	t := con.NewTable("PID", "COMMAND", "UNIT", "DEVICES")
 	for _, p := range list {
 		t.Row(fmt.Sprint(p.PID), p.Command, console.OrDash(p.Unit), strings.Join(p.Devices, " "))
 	}

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,9 +19,9 @@ func printLoose(con *console.Console, a status.Account) {
 		return has
 	})
 	for _, h := range all[:min(most, len(all))] {
-		fmt.Fprintf(con.Out, "%s has %s open, and no partition\n", runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit}, strings.Join(h.Devices, ", "))
+		con.Printf("%s has %s open, and no partition\n", runstate.Holder{PID: h.PID, Command: h.Command, Unit: h.Unit}, strings.Join(h.Devices, ", "))
 	}
 	if more := len(all) - most; more > 0 {
-		fmt.Fprintf(con.Out, "and %d more (dcm holders lists them)\n", more)
+		con.Printf("and %d more (dcm holders lists them)\n", more)
 	}
 }

@@ -53,7 +53,8 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 		}
 		return client.WhyHidden(a, "gpus")
 	}
-	t := console.NewTable(con.Out, "PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS")
+	t := con.NewTable("PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS").
+		Optional("CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA", "MODE", "BUSY", "RENDER NODE")
 	for _, p := range all {
 		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), fmt.Sprint(p.NUMA), fmt.Sprint(p.Domain),
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -207,23 +206,23 @@ func switchesCompute(steps partition.Steps) bool {
 
 func (p Plan) print(con *console.Console) {
 	if len(p.Steps) == 0 {
-		fmt.Fprintf(con.Out, "Nothing to do: the GPUs match profile %s.\n", p.Profile)
+		con.Printf("Nothing to do: the GPUs match profile %s.\n", p.Profile)
 	} else {
-		fmt.Fprintf(con.Out, "To put profile %s on the GPUs:\n", p.Profile)
+		con.Printf("To put profile %s on the GPUs:\n", p.Profile)
 	}
 	for i, s := range p.Steps {
 		text := s.String()
 		if p.name != nil {
 			text = p.name(text)
 		}
-		fmt.Fprintf(con.Out, "  %d. %s\n", i+1, text)
+		con.Printf("  %d. %s\n", i+1, text)
 	}
 	printParts(con, p.Parts)
 	if p.Pending != "" {
-		fmt.Fprintf(con.Out, "%s is pending; it takes effect when the driver is loaded next.\n", p.Pending)
+		con.Printf("%s is pending; it takes effect when the driver is loaded next.\n", p.Pending)
 	}
 	for _, w := range p.Warnings {
-		fmt.Fprintln(con.Out, con.Yellow("Warning: ")+console.Indent(w))
+		con.Println(con.Yellow("Warning: ") + console.Indent(w))
 	}
 	if len(p.Steps) == 0 {
 		return
@@ -232,28 +231,28 @@ func (p Plan) print(con *console.Console) {
 		return // a kind of node has no units
 	}
 	if p.Refused != nil {
-		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+console.Indent(p.Refused.Message()))
+		con.Println(con.Red("It would be refused now: ") + console.Indent(p.Refused.Message()))
 		return
 	}
 	for _, a := range p.Left {
-		fmt.Fprintf(con.Out, "%s would stay as it is now.\n", a)
+		con.Printf("%s would stay as it is now.\n", a)
 	}
 	if len(p.Left) > 0 {
-		fmt.Fprintln(con.Out, console.Indent(runstate.InUse(p.Holders).Message()))
+		con.Println(console.Indent(runstate.InUse(p.Holders).Message()))
 	}
 	if switchesCompute(p.Steps) {
-		fmt.Fprintf(con.Out, "The driver's check before a switch: %s.\n", p.BusyCheck)
+		con.Printf("The driver's check before a switch: %s.\n", p.BusyCheck)
 	}
 	if len(p.Rounds) > 0 || p.Waits != nil {
 		printRounds(con, p.Rounds, p.Waits)
 		return
 	}
 	if len(p.Clients) == 0 {
-		fmt.Fprintln(con.Out, "No unit would be restarted.")
+		con.Println("No unit would be restarted.")
 		return
 	}
-	fmt.Fprintln(con.Out, "These units would be restarted around it:")
+	con.Println("These units would be restarted around it:")
 	for _, c := range p.Clients {
-		fmt.Fprintln(con.Out, "  "+c)
+		con.Println("  " + c)
 	}
 }

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -67,9 +66,9 @@ func printParts(con *console.Console, parts []plannedPart) {
 		if len(used) == 0 {
 			continue
 		}
-		fmt.Fprintf(con.Out, "Partitions in use that %s:\n", verb)
+		con.Printf("Partitions in use that %s:\n", verb)
 		for _, p := range used {
-			fmt.Fprintf(con.Out, "  %s: %s\n", strings.TrimSpace(p.Name+" "+p.Mode), strings.Join(p.Users, ", "))
+			con.Printf("  %s: %s\n", strings.TrimSpace(p.Name+" "+p.Mode), strings.Join(p.Users, ", "))
 		}
 	}
 }
@@ -77,7 +76,7 @@ func printParts(con *console.Console, parts []plannedPart) {
 // printRounds prints the rounds of a change, and why one of them would wait.
 func printRounds(con *console.Console, rounds []daemon.Round, waits *runstate.Error) {
 	if len(rounds) > 0 {
-		fmt.Fprintln(con.Out, "The GPUs would change in these rounds, and these units would be restarted:")
+		con.Println("The GPUs would change in these rounds, and these units would be restarted:")
 	}
 	for i, r := range rounds {
 		gpus := make([]string, len(r.GPUs))
@@ -88,9 +87,9 @@ func printRounds(con *console.Console, rounds []daemon.Round, waits *runstate.Er
 		if units == "" {
 			units = "no unit"
 		}
-		fmt.Fprintf(con.Out, "  %d. %s: %s\n", i+1, strings.Join(gpus, ", "), units)
+		con.Printf("  %d. %s: %s\n", i+1, strings.Join(gpus, ", "), units)
 	}
 	if waits != nil {
-		fmt.Fprintln(con.Out, con.Yellow("It would wait now: ")+console.Indent(waits.Message()))
+		con.Println(con.Yellow("It would wait now: ") + console.Indent(waits.Message()))
 	}
 }

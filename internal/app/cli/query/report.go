@@ -77,7 +77,7 @@ func lastReport(ctx context.Context, h *host.Host, con *console.Console, asJSON 
 		return con.Answer(a.LastRun)
 	}
 	if a.LastRun == nil {
-		fmt.Fprintln(con.Out, "There was no run since the boot.")
+		con.Println("There was no run since the boot.")
 		return nil
 	}
 	printRun(con, a.LastRun, a.Restart)
@@ -85,10 +85,10 @@ func lastReport(ctx context.Context, h *host.Host, con *console.Console, asJSON 
 }
 
 func printRun(con *console.Console, run *runstate.Run, restart runstate.Restart) {
-	fmt.Fprintf(con.Out, "Run %s: %s\n", run.ID, con.Bold(string(run.Result)))
+	con.Printf("Run %s: %s\n", run.ID, con.Bold(string(run.Result)))
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(con.Out, "  %-10s %s\n", name, value)
+			con.Labelled(fmt.Sprintf("  %-10s ", name), value)
 		}
 	}
 	profile := run.Profile
@@ -144,8 +144,8 @@ func printSteps(con *console.Console, steps []runstate.Step) {
 	if len(steps) == 0 {
 		return
 	}
-	fmt.Fprintln(con.Out)
-	t := console.NewTable(con.Out, "STEP", "TOOK", "RESULT")
+	con.Println("")
+	t := con.NewTable("STEP", "TOOK", "RESULT")
 	for _, s := range steps {
 		what, took, result := s.Step.String(), "-", "not begun"
 		if s.Undo {
@@ -171,8 +171,8 @@ func printModes(con *console.Console, gpus []runstate.GPU) {
 	if len(gpus) == 0 {
 		return
 	}
-	fmt.Fprintln(con.Out)
-	t := console.NewTable(con.Out, "ADDRESS", "MODEL", "BEFORE", "WANTED", "NOW")
+	con.Println("")
+	t := con.NewTable("ADDRESS", "MODEL", "BEFORE", "WANTED", "NOW").Optional("MODEL")
 	for _, g := range gpus {
 		t.Row(string(g.Address), g.Model, g.Before.String(), g.Want.String(), g.Now.String())
 	}

@@ -111,8 +111,8 @@ func StatusText(con *console.Console, a status.Account, now time.Time) []byte {
 		row("GPUs", "none found")
 	}
 	tab.Flush()
-	printGPUs(w, a.GPUs)
-	printClients(w, a.Clients)
+	printGPUs(con, w, a.GPUs)
+	printClients(con, w, a.Clients)
 	printProblems(con, w, a)
 	return w.Bytes()
 }
@@ -159,12 +159,12 @@ func lastRun(r *runstate.Run, now time.Time) string {
 	return fmt.Sprintf("%s in %s, %s ago", s, r.Finished.Sub(r.Started).Round(time.Millisecond), now.Sub(r.Finished).Round(time.Second))
 }
 
-func printGPUs(w io.Writer, all []status.GPU) {
+func printGPUs(con *console.Console, w io.Writer, all []status.GPU) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := console.NewTable(w, "GPU", "ADDRESS", "MODEL", "MODE", "PARTITIONS", "SELECTED")
+	t := con.To(w).NewTable("GPU", "ADDRESS", "MODEL", "MODE", "PARTITIONS", "SELECTED")
 	for _, g := range all {
 		if !g.Managed() {
 			t.Row("-", g.Address, g.Model, "-", "-", "not managed: "+g.Why)
@@ -194,12 +194,12 @@ func wanted(g status.GPU) string {
 	return s
 }
 
-func printClients(w io.Writer, all []status.Client) {
+func printClients(con *console.Console, w io.Writer, all []status.Client) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := console.NewTable(w, "CLIENT", "STATE", "LAST RESTART")
+	t := con.To(w).NewTable("CLIENT", "STATE", "LAST RESTART")
 	for _, c := range all {
 		state := status.Words(c.Active, c.Sub, c.Result)
 		switch {

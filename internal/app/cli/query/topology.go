@@ -84,19 +84,19 @@ func draw(con *console.Console, book []lease.Allocation) {
 	for i := range book {
 		p := &book[i]
 		if last == nil || last.Hive != p.Hive || last.NUMA != p.NUMA {
-			fmt.Fprintln(con.Out, con.Bold(where(p.Part)))
+			con.Println(con.Bold(where(p.Part)))
 		}
 		if last == nil || last.GPU != p.GPU {
-			fmt.Fprintf(con.Out, "  %s\n", p.GPU)
+			con.Printf("  %s\n", p.GPU)
 		}
 		if last == nil || last.GPU != p.GPU || last.Domain != p.Domain {
-			fmt.Fprintf(con.Out, "    memory domain %d\n", p.Domain)
+			con.Printf("    memory domain %d\n", p.Domain)
 		}
 		state := con.Green("free")
 		if !p.Free() {
 			state = strings.Join(p.Whose(), ", ")
 		}
-		fmt.Fprintf(con.Out, "      %-16s %s\n", p.Name, state)
+		con.Printf("      %-16s %s\n", p.Name, state)
 		last = p
 	}
 	drawMatrix(con, ways(book), firstPerGPU(book))
@@ -139,12 +139,12 @@ func drawMatrix(con *console.Console, all []way, gpus []runstate.Part) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintln(con.Out, "\nDistance between partitions of two GPUs (within a memory domain 1, within a GPU 13):")
+	con.Println("\nDistance between partitions of two GPUs (within a memory domain 1, within a GPU 13):")
 	header := []string{""}
 	for _, g := range gpus {
 		header = append(header, strings.TrimPrefix(string(g.GPU), "0000:"))
 	}
-	t := console.NewTable(con.Out, header...)
+	t := con.NewTable(header...)
 	for _, a := range gpus {
 		row := []string{strings.TrimPrefix(string(a.GPU), "0000:")}
 		for _, b := range gpus {

@@ -65,7 +65,7 @@ func holderUnits(h *host.Host, con *console.Console, list []runstate.Holder, asJ
 	if asJSON {
 		return con.Answer(units)
 	}
-	t := console.NewTable(con.Out, "UNIT", "CLIENT", "PROCESSES", "DEVICES")
+	t := con.NewTable("UNIT", "CLIENT", "PROCESSES", "DEVICES")
 	for _, u := range units {
 		var processes, devices []string
 		for _, p := range u.Processes {

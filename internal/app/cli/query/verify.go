@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -74,13 +73,13 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 
 func (o Verification) print(con *console.Console) {
 	if o.Matches {
-		fmt.Fprintf(con.Out, "All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
+		con.Printf("All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
 		return
 	}
 	if o.GPUs < o.Expected.GPUs {
-		fmt.Fprintln(con.Out, o.Expected.Text(o.GPUs))
+		con.Println(o.Expected.Text(o.GPUs))
 	}
 	for _, f := range o.Differences {
-		fmt.Fprintf(con.Out, "%s: mode differs from profile %s (found %s, want %s)\n", f.Address, o.Profile, f.Mode, f.Want)
+		con.Printf("%s: mode differs from profile %s (found %s, want %s)\n", f.Address, o.Profile, f.Mode, f.Want)
 	}
 }

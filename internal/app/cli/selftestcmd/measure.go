@@ -251,7 +251,7 @@ func (e *test) conclude(ctx context.Context, con *console.Console, file string) 
 	if file == "-" {
 		out = con.Err
 	}
-	t := console.NewTable(out, "", "AT", "WHAT", "")
+	t := con.To(out).NewTable("", "AT", "WHAT", "")
 	for _, c := range e.result.Checks {
 		t.Row(markOf(con, c.Verdict), console.OrDash(c.At), c.What, c.Text)
 	}

@@ -73,14 +73,14 @@ func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(con.Out, "Without an option nothing is tested. dcm selftest --read reads %d GPUs and changes nothing.\n", len(gpus))
+	con.Printf("Without an option nothing is tested. dcm selftest --read reads %d GPUs and changes nothing.\n", len(gpus))
 	before, err := selftest.Before(gpus)
 	if err != nil {
 		return err
 	}
 	targets := selftest.Targets(gpus, cfg.ReloadDriver)
-	fmt.Fprintln(con.Out, "\ndcm selftest --change would apply:")
-	t := console.NewTable(con.Out, "", "MODE", "STEPS")
+	con.Println("\ndcm selftest --change would apply:")
+	t := con.NewTable("", "MODE", "STEPS")
 	steps, reloads, n := 0, 0, 0
 	now := gpus
 	for _, to := range append(targets, selftest.Target{Mode: "restore: " + selftest.Describe(before), Profile: before}) {
@@ -104,7 +104,7 @@ func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error
 		now = next
 	}
 	t.Flush()
-	fmt.Fprintf(con.Out, "\nThese are %d steps with %d driver reloads.\n", steps, reloads)
+	con.Printf("\nThese are %d steps with %d driver reloads.\n", steps, reloads)
 	return selftestClients(ctx, h, con, cfg)
 }
 
@@ -118,10 +118,10 @@ func selftestClients(ctx context.Context, h *host.Host, con *console.Console, cf
 		return err
 	}
 	if len(f.Restarted) > 0 {
-		fmt.Fprintf(con.Out, "Each change would restart these units: %s.\n", strings.Join(f.Restarted, ", "))
+		con.Printf("Each change would restart these units: %s.\n", strings.Join(f.Restarted, ", "))
 	}
 	if f.Refused != nil {
-		fmt.Fprintln(con.Out, con.Red("It would be refused now: ")+f.Refused.Text)
+		con.Println(con.Red("It would be refused now: ") + f.Refused.Text)
 	}
 	return nil
 }
