@@ -210,7 +210,6 @@ func doors() map[string]string {
 		"dcm.main":                 callers,
 		"dcm-service.main":         callers,
 		"dcm-service.work":         compared,
-		"console.Stdio":            compared,
 		"unit.DaemonCmd":           compared,
 		"change.idleWait.limit":    "the command line, escaped by drain.Start",
 		"change.follow":            "the command line, escaped by host.Asked",

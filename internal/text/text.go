@@ -4,6 +4,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Count returns a number with its noun: "1 step", "2 steps".
@@ -34,3 +35,18 @@ func Few(names []string) string {
 
 // Sentence returns a phrase with a capital letter and a period.
 func Sentence(phrase string) string { return strings.ToUpper(phrase[:1]) + phrase[1:] + "." }
+
+// Duration returns a duration in at most two units, for people: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
+func Duration(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Truncate(100*time.Millisecond).Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+}

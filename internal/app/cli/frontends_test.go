@@ -46,7 +46,7 @@ func TestFrontends_Agree(t *testing.T) {
 				t.Errorf("seed %d, %s (-status +shown):\n%s", seed, name, diff)
 			}
 		}
-		text := string(query.StatusText(&console.Console{}, a, time.Now()))
+		text := string(query.StatusText(&console.Console{}, a, time.Now(), true))
 		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
 			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
 		}
@@ -104,7 +104,7 @@ func notBack(a status.Account) int {
 func byJSON(a status.Account) verdict {
 	var out bytes.Buffer
 	var back status.Account
-	if err := query.PrintStatus(&console.Console{Out: &out}, &out, a, true); err != nil {
+	if err := (&console.Console{Out: &out}).Answer(a); err != nil {
 		panic(err)
 	}
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
@@ -168,7 +168,7 @@ func TestStatus_UnfitClients(t *testing.T) {
 	}, a.Unfit()); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	text := string(query.StatusText(&console.Console{}, status.Evaluate(a), time.Now()))
+	text := string(query.StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false))
 	for _, want := range []string{`masked\.service +active \(running\), masked `, `none\.service +not installed `, `gone\.service +active \(running\), without a unit file `, `bad\.service +active \(running\), bad-setting `} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("%s is not in\n%s", want, text)

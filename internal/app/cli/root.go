@@ -34,7 +34,7 @@ start, and whenever the configuration changes.`,
 		SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, given []string) error {
 			if len(given) == 0 {
-				return c.Help()
+				return query.Overview(c.Context(), h, con)
 			}
 			return unknown(c, given[0])
 		},

@@ -11,7 +11,6 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
-	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
 )
 
@@ -42,10 +41,7 @@ func (p *Partitions) usage(ctx context.Context) status.Usage {
 		}
 	}
 	u := gather.Usage(ctx, p.host, seen.Holders)
-	whose := make(map[string][]string)
-	for _, held := range lease.Allocations(snapshot) {
-		whose[held.Name] = held.Whose()
-	}
+	whose := holdersOf(snapshot)
 	for i := range u.Parts {
 		u.Parts[i].Holders = whose[u.Parts[i].Name]
 	}

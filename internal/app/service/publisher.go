@@ -42,10 +42,11 @@ type statusPublisher struct {
 	ready   chan struct{}                    // closed when the first state is shown
 	ended   chan struct{}                    // closed when run has returned
 
-	queue   func() []status.Queued // the requests that wait for leases; nil: none can
-	lost    func() *dropins.Loss   // the drop-ins that systemd has not loaded
-	atRest  func()                 // called when the daemon has come to rest
-	publish func(status.Account)   // on the bus
+	queue   func() []status.Queued                          // the requests that wait for leases; nil: none can
+	lost    func() *dropins.Loss                            // the drop-ins that systemd has not loaded
+	held    func(context.Context) (status.HeldParts, error) // the holders of the partitions; nil: not known
+	atRest  func()                                          // called when the daemon has come to rest
+	publish func(status.Account)                            // on the bus
 }
 
 func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, notify func(string) error, log *slog.Logger) *statusPublisher {
@@ -185,12 +186,21 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 			}
 			return sight, err
 		},
+		Held: p.heldIf(full),
 		Lost: func() *status.Problem { return lost(p.host, cfg, p.lost()) },
 		All:  full,
 		Busy: !full && !isAtRest(s.Phase),
 	})
 	sources.Queue = p.queue
 	return status.Gather(ctx, time.Now(), sources)
+}
+
+// heldIf returns the function that reads the holders of the partitions for a full status.
+func (p *statusPublisher) heldIf(full bool) func(context.Context) (status.HeldParts, error) {
+	if !full {
+		return nil
+	}
+	return p.held
 }
 
 // sight reads the GPUs, unless the daemon has just done so: the status shows the reading that the
@@ -206,7 +216,7 @@ func (p *statusPublisher) sight(ctx context.Context, cfg *config.Config, full bo
 func (p *statusPublisher) Account(ctx context.Context) (string, error) {
 	before := p.seen.Load()
 	a := p.take(ctx, *p.state.Load(), true)
-	if last := p.health.Load(); last != nil && *last != a.Health || !slices.Equal(before.Parts, p.seen.Load().Parts) {
+	if last := p.health.Load(); last != nil && *last != a.Health || !slices.EqualFunc(before.Parts, p.seen.Load().Parts, status.Part.Same) {
 		p.refresh()
 	}
 	text, err := json.Marshal(a)

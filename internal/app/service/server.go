@@ -90,6 +90,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 		Leases:    s.leases,
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
+	s.status.held = s.leases.Held
 	return s, nil
 }
 

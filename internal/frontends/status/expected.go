@@ -4,7 +4,25 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
+
+// Expected is the expected number of GPUs.
+type Expected struct {
+	GPUs    int          `json:"gpus"` // 0 if unknown
+	By      string       `json:"by"`   // "configuration", or "last success"
+	Missing List[string] `json:"missing"`
+	Lost    List[Lost]   `json:"lost"` // what is known of the missing GPUs
+}
+
+// Lost is a GPU that existed at the last successful apply and is missing now.
+type Lost struct {
+	Index   int       `json:"index"` // its number, which no other GPU gets; -1 if unknown
+	Address string    `json:"address"`
+	Vendor  string    `json:"vendor"`         // "" if unknown
+	Model   string    `json:"model"`          // "" if unknown
+	Since   time.Time `json:"since,omitzero"` // when dcm.service first noticed it; absent if it did not
+}
 
 // Text describes that n GPUs exist, fewer than expected.
 func (e Expected) Text(n int) string {

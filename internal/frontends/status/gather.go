@@ -16,7 +16,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	a := &Account{Version: Version, Taken: now, Host: s.Host, DCM: s.DCM}
 	gpus, units, holders := begin(ctx, s.GPUs), begin(ctx, s.Units), begin(ctx, s.Holders)
 	reserved, confined := begin(ctx, s.Reserve), begin(ctx, s.Confined)
-	state, run, known := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known)
+	state, run, known, held := begin(ctx, s.Daemon), begin(ctx, s.Run), begin(ctx, s.Known), begin(ctx, s.Held)
 
 	saved := take(a, partDaemon, state)
 	addDaemon(a, saved)
@@ -29,6 +29,7 @@ func Gather(ctx context.Context, now time.Time, s Sources) Account {
 	addHolders(a, holders != nil, take(a, partHolders, holders))
 	addReservations(a, take(a, partReserved, reserved))
 	addConfinement(a, take(a, partConfined, confined))
+	addHeld(a, take(a, partLeases, held))
 	addExpected(a, take(a, partExpected, known))
 	if s.Queue != nil {
 		a.Queue = s.Queue()

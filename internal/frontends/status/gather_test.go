@@ -27,8 +27,10 @@ func sources() Sources {
 		Daemon: func(context.Context) (*runstate.State, error) {
 			return &runstate.State{Phase: runstate.InSync, Profile: "cpx", Clients: []runstate.Client{{Unit: "vllm.service", Before: "active", Now: "inactive"}}}, nil
 		},
-		Run:   func(context.Context) (*runstate.Run, error) { return nil, nil },
-		Known: func(context.Context) ([]string, error) { return []string{a.GPUs[0].Address, "0000:ff:00.0"}, nil },
+		Run: func(context.Context) (*runstate.Run, error) { return nil, nil },
+		Known: func(context.Context) (Known, error) {
+			return Known{GPUs: []string{a.GPUs[0].Address, "0000:ff:00.0"}}, nil
+		},
 	}
 }
 
@@ -51,7 +53,7 @@ func TestGather_FailedPart(t *testing.T) {
 		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*runstate.State, error) { return nil, no } }, "daemon: permission denied"},
 		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*runstate.Run, error) { return nil, no } }, "last_run: permission denied"},
 		"units":    {func(s *Sources) { s.Units = func(context.Context) (UnitStates, error) { return UnitStates{}, no } }, "units: permission denied\nclients: systemd was not queried: these are the states after the last restart"},
-		"expected": {func(s *Sources) { s.Known = func(context.Context) ([]string, error) { return nil, no } }, "expected: permission denied"},
+		"expected": {func(s *Sources) { s.Known = func(context.Context) (Known, error) { return Known{}, no } }, "expected: permission denied"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +182,7 @@ func TestGather_MissingGPU(t *testing.T) {
 	gpus := eight().GPUs
 	s.GPUs = func(context.Context) (Inventory, error) { return Inventory{GPUs: gpus[:1]}, nil }
 	a := Gather(t.Context(), time.Now(), s)
-	want := Expected{GPUs: 2, By: ByLastSuccess, Missing: []string{"0000:ff:00.0"}}
+	want := Expected{GPUs: 2, By: ByLastSuccess, Missing: []string{"0000:ff:00.0"}, Lost: []Lost{{Index: -1, Address: "0000:ff:00.0"}}}
 	if diff := cmp.Diff(want, a.Expected); diff != "" {
 		t.Errorf("expected (-want +got):\n%s", diff)
 	}

@@ -35,15 +35,26 @@ func addReservations(a *Account, r ReservationState) {
 	}
 }
 
+// addHeld records the holders of the partitions, and the leases.
+func addHeld(a *Account, h HeldParts) {
+	a.Leases = h.Leases
+	for i := range a.Parts {
+		a.Parts[i].Holders = h.Holders[a.Parts[i].Name]
+	}
+}
+
 // addExpected records which of the known GPUs are missing.
-func addExpected(a *Account, known []string) {
+func addExpected(a *Account, known Known) {
 	var there []string
 	for _, g := range a.GPUs {
 		if g.Managed() {
 			there = append(there, g.Address)
 		}
 	}
-	a.Expected = Expect(a.Expected.GPUs, known, there)
+	a.Expected = Expect(a.Expected.GPUs, known.GPUs, there)
+	if !a.hidden(partGPUs) && !a.running() {
+		addLost(a, known)
+	}
 	if more := a.Expected.More(len(there)); more != "" {
 		a.Warnings = append(a.Warnings, more)
 	}

@@ -3,7 +3,9 @@ package status
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -12,8 +14,8 @@ import (
 
 func TestRemember_OnlySuccess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lib", KnownFile)
-	if known, err := ReadKnown(path); len(known) > 0 || err != nil {
-		t.Fatalf("without a file: %q, %v", known, err)
+	if known, err := ReadKnown(path); len(known.GPUs) > 0 || err != nil {
+		t.Fatalf("without a file: %v, %v", known, err)
 	}
 	a := eight()
 	for _, change := range []func(*Account){
@@ -35,8 +37,8 @@ func TestRemember_OnlySuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	known, err := ReadKnown(path)
-	if err != nil || len(known) != 8 || known[7] != a.GPUs[7].Address {
-		t.Errorf("known GPUs: got %q, %v", known, err)
+	if err != nil || len(known.GPUs) != 8 || known.GPUs[7] != a.GPUs[7].Address {
+		t.Errorf("known GPUs: got %v, %v", known, err)
 	}
 	before, _ := os.Stat(path)
 	if err := Remember(path, Evaluate(a)); err != nil {
@@ -63,5 +65,51 @@ func TestReadKnown_Errors(t *testing.T) {
 		if diff := cmp.Diff(want, err.Error()); diff != "" {
 			t.Errorf("error (-want +got):\n%s", diff)
 		}
+	}
+}
+
+// A lost GPU keeps its number and the time at which it was first noticed, also in a later account.
+func TestRemember_LostGPU(t *testing.T) {
+	path := filepath.Join(t.TempDir(), KnownFile)
+	gone := time.Date(2026, 1, 2, 10, 34, 0, 0, time.UTC)
+	numbered := func(a Account, at time.Time) Account {
+		known, err := ReadKnown(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Taken, a.Expected = at, Expected{}
+		addExpected(&a, known)
+		return Evaluate(a)
+	}
+	whole := eight()
+	for i := range whole.GPUs {
+		whole.GPUs[i].Vendor, whole.GPUs[i].Model = "amd", "MI300X"
+	}
+	if err := Remember(path, Evaluate(whole)); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []time.Time{gone, gone.Add(time.Hour)} {
+		a := whole
+		a.GPUs = slices.Delete(slices.Clone(whole.GPUs), 3, 4)
+		for i := range a.GPUs {
+			a.GPUs[i].Index = i
+		}
+		a = numbered(a, at)
+		if err := Remember(path, a); err != nil {
+			t.Fatal(err)
+		}
+		if a = numbered(a, at); a.GPUs[2].Index != 2 || a.GPUs[3].Index != 4 || a.GPUs[6].Index != 7 {
+			t.Errorf("account %d: numbers %d, %d and %d, want 2, 4 and 7", i, a.GPUs[2].Index, a.GPUs[3].Index, a.GPUs[6].Index)
+		}
+		if diff := cmp.Diff(List[Lost]{{3, whole.GPUs[3].Address, "amd", "MI300X", gone}}, a.Expected.Lost); diff != "" {
+			t.Errorf("account %d, lost (-want +got):\n%s", i, diff)
+		}
+	}
+	back := numbered(whole, gone.Add(2*time.Hour))
+	if err := Remember(path, back); err != nil {
+		t.Fatal(err)
+	}
+	if known, err := ReadKnown(path); err != nil || len(known.Missing) > 0 {
+		t.Errorf("after its return: missing %v, %v", known.Missing, err)
 	}
 }

@@ -35,6 +35,20 @@ func (a Account) running() bool {
 	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
 }
 
+// Running reports whether a run is in progress.
+func (a Account) Running() bool { return a.running() }
+
+// HeldPerGPU returns how many partitions of each GPU have a holder.
+func (a Account) HeldPerGPU() map[string]int {
+	out := make(map[string]int)
+	for _, p := range a.Parts {
+		if len(p.Holders) > 0 {
+			out[p.GPU]++
+		}
+	}
+	return out
+}
+
 // rolling reports whether the daemon waits for the next round of a change.
 func (a Account) rolling() bool { return a.Daemon.Phase == runstate.Rolling && !a.daemonDown() }
 

@@ -22,6 +22,7 @@ const (
 	partRun      = "last_run"
 	partDaemon   = "daemon"
 	partExpected = "expected"
+	partLeases   = "leases"
 	partReserved = "reservations"
 	partConfined = "unconfined"
 )
@@ -57,6 +58,12 @@ type ReservationState struct {
 	Open  []string // units whose reservation cannot be read
 }
 
+// HeldParts are the holders of the partitions.
+type HeldParts struct {
+	Holders map[string][]string // by the name of the partition
+	Leases  []Lease
+}
+
 // UnitStates are systemd's states of the units.
 type UnitStates struct {
 	Own     []Unit
@@ -81,7 +88,8 @@ type Sources struct {
 	Run      func(context.Context) (*runstate.Run, error)    // nil: no run in this boot
 	Reserve  func(context.Context) (ReservationState, error) // the reservations
 	Confined func(context.Context) (Confinement, error)      // the confinement of units by systemd
-	Known    func(context.Context) ([]string, error)         // addresses of the GPUs of the last success
+	Known    func(context.Context) (Known, error)            // the GPUs of the last success
+	Held     func(context.Context) (HeldParts, error)        // the holders of the partitions
 	Queue    func() []Queued                                 // the wait queue, which only the daemon knows
 }
 

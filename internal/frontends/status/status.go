@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type Account struct {
 	Unconfined List[Unconfined]  `json:"unconfined"`
 	Clients    List[Client]      `json:"clients"`
 	Holders    List[Holder]      `json:"holders"`
+	Leases     List[Lease]       `json:"leases"`
 	Queue      List[Queued]      `json:"queue"`
 	Units      List[Unit]        `json:"units"`
 	LastRun    *runstate.Run     `json:"last_run,omitempty"`
@@ -154,6 +156,14 @@ type Part struct {
 	MemoryShare  float64 `json:"memory_share"`  // of the GPU's memory
 	ComputeUnits int     `json:"compute_units"` // 0 if unknown
 	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
+
+	Holders List[string] `json:"holders"` // units, leases, "reservation NAME", "python[4711]"; none if they were not read
+}
+
+// Same reports whether two partitions are the same. Their holders do not matter.
+func (p Part) Same(o Part) bool {
+	p.Holders, o.Holders = nil, nil
+	return reflect.DeepEqual(p, o)
 }
 
 // Reserved is a reservation with its partitions.
@@ -211,34 +221,6 @@ type Holder struct {
 	Leased   List[string] `json:"leased,omitempty"`   // nodes of its lease; absent if they are unknown
 }
 
-// Queued is a request that waits for a lease.
-type Queued struct {
-	Position   int       `json:"position"` // from 1
-	ID         int       `json:"id"`       // the process that waits
-	UID        uint32    `json:"uid"`
-	User       string    `json:"user"`       // the name of the UID, or its number
-	Partitions int       `json:"partitions"` // requested; 0 if whole GPUs are
-	GPUs       int       `json:"gpus"`       // whole GPUs requested
-	Exclusive  bool      `json:"exclusive"`
-	Share      int       `json:"share"` // how many may share a partition; 0 for a lease that is not shared
-	Time       float64   `json:"time"`  // time limit of the lease in seconds; 0 for none
-	Since      time.Time `json:"since"`
-	Reason     string    `json:"reason"` // why it waits
-}
-
-// Lease is a lease that has not ended.
-type Lease struct {
-	Lease      string       `json:"lease"` // the name of its unit
-	UID        uint32       `json:"uid"`
-	User       string       `json:"user"`    // the name of the UID
-	Command    string       `json:"command"` // the program without its arguments
-	Partitions List[string] `json:"partitions"`
-	Exclusive  bool         `json:"exclusive"`
-	Share      int          `json:"share"` // how many may share a partition; 0 for a lease that is not shared
-	Since      time.Time    `json:"since"`
-	Until      *time.Time   `json:"until"` // its end by its time limit; nil for no limit
-}
-
 // Unit is one of dcm's own units.
 type Unit struct {
 	Unit    string `json:"unit"`
@@ -248,13 +230,6 @@ type Unit struct {
 	Result  string `json:"result"`
 	Ran     bool   `json:"ran"`     // it was active in this boot
 	Enabled string `json:"enabled"` // systemd's UnitFileState; "" if unknown
-}
-
-// Expected is the expected number of GPUs.
-type Expected struct {
-	GPUs    int          `json:"gpus"` // 0 if unknown
-	By      string       `json:"by"`   // "configuration", or "last success"
-	Missing List[string] `json:"missing"`
 }
 
 // Problem is one problem with its hint.

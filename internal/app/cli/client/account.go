@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
@@ -31,6 +32,7 @@ func AccountWithReason(ctx context.Context, h *host.Host) (status.Account, error
 	return status.Gather(ctx, time.Now(), gather.Sources(h, gather.Options{
 		Config: h.Effective,
 		State:  func(ctx context.Context) (*runstate.State, error) { return State(ctx, h) },
+		Held:   func(ctx context.Context) (status.HeldParts, error) { return leaseservice.Held(ctx, h) },
 		All:    true,
 	})), err
 }

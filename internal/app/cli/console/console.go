@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"dcm/internal/sanitize"
 	"dcm/internal/text"
 )
 
@@ -19,6 +20,7 @@ import (
 type Console struct {
 	Out, Err   io.Writer
 	Terminal   bool // out is a terminal
+	Live       bool // out is a terminal on which lines can be redrawn
 	IgnoresINT bool // the process ignores SIGINT from its start: a shell's job in the background
 
 	colour, errColour      bool
@@ -45,6 +47,7 @@ func Stdio(out, err *os.File) *Console {
 	return &Console{
 		Out: &Writer{Writer: out}, Err: err,
 		Terminal:   term.IsTerminal(int(out.Fd())),
+		Live:       term.IsTerminal(int(out.Fd())) && sanitize.Env("TERM") != "dumb",
 		IgnoresINT: signal.Ignored(syscall.SIGINT),
 		colour:     coloured(out), errColour: coloured(err),
 		outColumns: columns(out), errColumns: columns(err),
@@ -54,7 +57,7 @@ func Stdio(out, err *os.File) *Console {
 // coloured reports whether a file is a terminal that shows colours, and NO_COLOR is not set
 // (https://no-color.org).
 func coloured(f *os.File) bool {
-	return term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return term.IsTerminal(int(f.Fd())) && sanitize.Env("NO_COLOR") == "" && sanitize.Env("TERM") != "dumb"
 }
 
 // columns returns a function that returns the current width of a terminal, nil for another file.

@@ -29,6 +29,7 @@ func (c *Console) WrapHelp(root *cobra.Command) {
 	root.SetUsageTemplate(strings.NewReplacer(
 		"  {{.UseLine}}", "{{wrap (print `  ` .UseLine) 6}}",
 		"  {{rpad .Name .NamePadding }} {{.Short}}", "{{entry .Name .NamePadding .Short}}",
+		"{{.Example}}", "{{examples .Example}}",
 		"{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}", "{{options .LocalFlags}}",
 		"{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "{{options .InheritedFlags}}",
 		"\nUse \"{{.CommandPath}} [command] --help\" for more information about a command.", "\n{{wrap (print `Use \"` .CommandPath ` [command] --help\" for more information about a command.`) 0}}",
@@ -39,8 +40,9 @@ func (c *Console) WrapHelp(root *cobra.Command) {
 			"entry": func(name string, padding int, short string) string {
 				return text.Wrap("  "+text.Pad(name, padding)+" "+short, width(), padding+3)
 			},
-			"options": func(f *pflag.FlagSet) string { return strings.TrimRight(f.FlagUsagesWrapped(width()), " \n") },
-			"rpad":    text.Pad, "trimTrailingWhitespaces": func(s string) string { return strings.TrimRight(s, " \n") },
+			"examples": func(s string) string { return examples(s, width()) },
+			"options":  func(f *pflag.FlagSet) string { return strings.TrimRight(f.FlagUsagesWrapped(width()), " \n") },
+			"rpad":     text.Pad, "trimTrailingWhitespaces": func(s string) string { return strings.TrimRight(s, " \n") },
 		}).Parse(cmd.UsageTemplate())
 		if err != nil {
 			return err
@@ -59,4 +61,15 @@ func paragraphs(s string, width int) string {
 		out = append(out, paragraph)
 	}
 	return strings.Join(out, "\n\n")
+}
+
+// examples continues the lines of commands that do not fit after a backslash.
+func examples(s string, width int) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		if text.Width(line) > width {
+			lines[i] = strings.ReplaceAll(text.Wrap(line, width-len(` \`), 6), "\n", " \\\n")
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -96,7 +96,11 @@ func usedParts(a status.Account, u status.Usage) []usedPart {
 	all := make([]usedPart, len(a.Parts))
 	for i, p := range a.Parts {
 		use := uses[p.Name]
-		all[i] = usedPart{p, append([]string{}, use.Holders...), use.Used, use.Busy, use.Unknown, use.Processes}
+		holders := p.Holders // as everything that renders the account has them
+		if len(holders) == 0 {
+			holders = use.Holders
+		}
+		all[i] = usedPart{p, append([]string{}, holders...), use.Used, use.Busy, use.Unknown, use.Processes}
 	}
 	return all
 }

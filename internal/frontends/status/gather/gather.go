@@ -30,6 +30,7 @@ type Options struct {
 	GPUs   func(context.Context) (status.Inventory, error) // nil: [Inventory]
 	All    bool                                            // include slow parts: all processes and the details of all partitions
 	Busy   bool                                            // systemd is busy: do not query it
+	Held   func(context.Context) (status.HeldParts, error) // the holders of the partitions; nil if the caller does not read them
 	Lost   func() *status.Problem                          // returns the problem of drop-ins that systemd has not loaded; nil if the caller does not check them
 }
 
@@ -45,7 +46,7 @@ func Sources(h *host.Host, o Options) status.Sources {
 		Reserve: func(ctx context.Context) (status.ReservationState, error) {
 			return reservationState(ctx, h, cfg, broken != nil, o.Busy)
 		},
-		Known: func(context.Context) ([]string, error) { return status.ReadKnown(KnownGPUs(h)) },
+		Known: func(context.Context) (status.Known, error) { return status.ReadKnown(KnownGPUs(h)) },
 	}
 	if s.GPUs == nil {
 		s.GPUs = func(ctx context.Context) (status.Inventory, error) {
@@ -53,6 +54,7 @@ func Sources(h *host.Host, o Options) status.Sources {
 		}
 	}
 	if h.Here() && !o.Busy {
+		s.Held = o.Held
 		s.Units = func(ctx context.Context) (status.UnitStates, error) {
 			state, _ := o.State(ctx) // its error is reported with the daemon
 			return UnitStates(ctx, h, restartedUnits(h, cfg, state), o.All)
@@ -143,7 +145,7 @@ func KnownGPUs(h *host.Host) string { return h.Path("var/lib/dcm", status.KnownF
 // file cannot be read, no GPU is known.
 func Expected(h *host.Host, cfg *config.Config, there []string) status.Expected {
 	known, _ := status.ReadKnown(KnownGPUs(h))
-	return status.Expect(cfg.Count, known, there)
+	return status.Expect(cfg.Count, known.GPUs, there)
 }
 
 func about(h *host.Host) status.Host {

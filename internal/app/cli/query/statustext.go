@@ -1,0 +1,231 @@
+package query
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
+	"dcm/internal/text"
+)
+
+// statusView writes a status as text.
+type statusView struct {
+	*console.Console
+	a    status.Account
+	now  time.Time
+	long bool // a line for each GPU, client and unit
+}
+
+// StatusText returns a status as text.
+func StatusText(con *console.Console, a status.Account, now time.Time, long bool) []byte {
+	w := new(bytes.Buffer)
+	v := statusView{con.To(w), a, now, long}
+	v.Println(v.headline())
+	v.selection()
+	v.units()
+	if a.LastRun != nil {
+		v.fact(" ", "Last run", lastRun(a.LastRun, now))
+	}
+	if retry := a.Daemon.Retry; !retry.IsZero() && (a.Daemon.Phase == runstate.Waiting || a.Daemon.Phase == runstate.InSync) {
+		v.fact(" ", "Next try", "at "+retry.Local().Format(time.TimeOnly))
+	}
+	if !long {
+		v.services()
+	}
+	if n := len(a.Queue); n > 0 {
+		v.fact(" ", "Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", console.Plural(n, "request waits", "requests wait")))
+	}
+	if len(a.GPUs)+len(a.Expected.Lost) == 0 && client.WhyHidden(a, "gpus") == nil {
+		v.fact(" ", "GPUs", "none found")
+	}
+	v.gpus()
+	v.clients()
+	v.problems()
+	return w.Bytes()
+}
+
+// fact prints a line of the status with its mark, which may be a space.
+func (v statusView) fact(mark, name, value string) {
+	v.Labelled("  "+mark+" "+text.Pad(name, 12)+" ", value)
+}
+
+func (v statusView) headline() string {
+	h := v.a.Health
+	switch {
+	case h.State == status.Idle:
+		return "○ " + v.Bold(h.Summary)
+	case h.Code == status.CodeOK:
+		return v.Green("●") + " " + v.Bold(h.Summary)
+	case h.Code == status.CodeCritical:
+		return v.Red("×") + " " + v.Bold(h.Summary)
+	}
+	return v.Yellow("●") + " " + v.Bold(h.Summary)
+}
+
+// selection prints two facts: which profile is selected, and whether it is on the GPUs.
+func (v statusView) selection() {
+	p := v.a.Profile
+	if p.Effective == "" {
+		return
+	}
+	if p.Broken != "" {
+		v.fact(v.Yellow("!"), "Effective", selected(p))
+	} else {
+		v.fact(v.Green("✓"), "Selected", selected(p))
+	}
+	if len(v.a.GPUs) == 0 {
+		return
+	}
+	with := 0
+	for _, g := range v.a.GPUs {
+		if g.Managed() && g.AsWanted() {
+			with++
+		}
+	}
+	all := max(v.a.Managed(), v.a.Expected.GPUs)
+	mark := v.Red("×")
+	switch {
+	case v.a.Running():
+		mark = v.Yellow("…")
+	case with == all && p.Applied != "":
+		mark = v.Green("✓")
+	}
+	v.fact(mark, "On the GPUs", fmt.Sprintf("%d of %d", with, all))
+}
+
+// units prints dcm's own units; without --long only those that do not run as they should.
+func (v statusView) units() {
+	for _, u := range v.a.Units {
+		if v.long || u.Active != "active" {
+			v.fact(" ", strings.TrimSuffix(u.Unit, ".service"), status.Words(u.Active, u.Sub, u.Result))
+		}
+	}
+}
+
+func selected(p status.Profile) string {
+	s := p.Effective
+	if p.Source != "" {
+		s += " (" + p.Source + ")"
+	}
+	if p.UntilReboot {
+		s += ", until reboot"
+		if p.Persistent != "" && p.Persistent != p.Effective {
+			s += " instead of " + p.Persistent
+		}
+	}
+	return s
+}
+
+func lastRun(r *runstate.Run, now time.Time) string {
+	s := strings.TrimSpace(string(r.Result) + " " + r.Profile)
+	switch r.Result {
+	case runstate.Killed:
+		return s + ", started at " + r.Started.Local().Format(time.TimeOnly)
+	case runstate.Unchanged:
+		s = r.Profile + " needed no change"
+	case runstate.NoProfile:
+		s = "no profile was selected"
+	}
+	if r.Finished.IsZero() {
+		return s + ", since " + r.Started.Local().Format(time.TimeOnly)
+	}
+	s = fmt.Sprintf("%s in %s, %s ago", s, r.Finished.Sub(r.Started).Round(time.Millisecond), text.Duration(now.Sub(r.Finished)))
+	if r.Asked.Who != nil {
+		s += ", by " + r.Asked.Who.String()
+	}
+	return s
+}
+
+// services prints how many clients run.
+func (v statusView) services() {
+	if len(v.a.Clients) == 0 {
+		return
+	}
+	var running, stopped []string
+	for _, c := range v.a.Clients {
+		if name := strings.TrimSuffix(c.Unit, ".service"); c.Runs() {
+			running = append(running, name)
+		} else {
+			stopped = append(stopped, name)
+		}
+	}
+	s := fmt.Sprintf("%d of %d running", len(running), len(v.a.Clients))
+	if len(running) > 0 {
+		s += ": " + text.Few(running)
+	}
+	if len(stopped) > 0 && v.a.Running() {
+		s += "; stopped for the change: " + text.Few(stopped)
+	} else if len(stopped) > 0 {
+		s += "; not running: " + text.Few(stopped)
+	}
+	v.fact(" ", "Services", s)
+}
+
+// clients prints a line for each client; without --long only for those that are not in order.
+func (v statusView) clients() {
+	down := v.a.DownClients()
+	t := v.NewTable("CLIENT", "STATE", "LAST RESTART")
+	n := 0
+	for _, c := range v.a.Clients {
+		_, bad := down[c.Unit]
+		odd := (bad || !c.Back) && !v.a.Running() || c.Load != "loaded" && c.Load != ""
+		if v.long || odd {
+			t.Row(c.Unit, clientState(c), lastRestart(c))
+			n++
+		}
+	}
+	if n > 0 {
+		v.Println("")
+		t.Flush()
+	}
+}
+
+func clientState(c status.Client) string {
+	state := status.Words(c.Active, c.Sub, c.Result)
+	switch {
+	case c.Load == "not-found" && !c.Runs():
+		state = "not installed"
+	case c.Load == "not-found":
+		state += ", without a unit file"
+	case c.Load != "loaded" && c.Load != "":
+		state += ", " + c.Load
+	}
+	return state
+}
+
+// lastRestart describes the result of the last restart for a client.
+func lastRestart(c status.Client) string {
+	switch {
+	case !c.Back:
+		return "was " + c.Before + ", not back"
+	case c.Before == "active":
+		return "restarted"
+	}
+	return "-"
+}
+
+func (v statusView) problems() {
+	a := v.a
+	if len(a.Problems)+len(a.Warnings)+len(a.Hidden) > 0 {
+		v.Println("")
+	}
+	for _, p := range a.Problems {
+		for line := range strings.Lines(p.Text) {
+			v.Println(v.Red("problem: ") + strings.TrimRight(line, "\n"))
+		}
+		if p.Hint != "" {
+			v.Println("   hint: " + p.Hint)
+		}
+	}
+	for _, s := range a.Warnings {
+		v.Println(v.Yellow("warning: ") + s)
+	}
+	for _, p := range a.Hidden {
+		v.Printf("not visible from here: %s: %s\n", strings.ReplaceAll(p.Part, "_", " "), p.Why)
+	}
+}

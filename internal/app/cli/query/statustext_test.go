@@ -1,0 +1,134 @@
+package query
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/frontends/status"
+	"dcm/internal/text"
+)
+
+// node returns an account of eight GPUs in CPX/NPS4, with leases and reservations of random partitions.
+func node(r *rand.Rand) status.Account {
+	a := status.Account{Profile: status.Profile{Effective: "cpx", Source: "/etc/dcm/dcm.toml:1"}}
+	mode := status.Shape{Compute: "CPX", Memory: "NPS4"}
+	for i := range 8 {
+		g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", 16*i+5), Vendor: "amd", Model: "MI300X", Mode: mode, Want: mode, Partitions: 8, NUMA: i / 4}
+		if r.IntN(10) == 0 {
+			g.Mode.Compute, g.Partitions = "QPX", 4
+		}
+		a.GPUs = append(a.GPUs, g)
+		for p := range g.Partitions {
+			a.Parts = append(a.Parts, status.Part{Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p})
+		}
+	}
+	for i := range a.Parts {
+		p := &a.Parts[i]
+		switch r.IntN(6) {
+		case 0:
+			lease := fmt.Sprintf("dcm-lease-1000-%08x.scope", i)
+			a.Leases = append(a.Leases, status.Lease{Lease: lease, User: "ada", Partitions: []string{p.Name}})
+			p.Holders = []string{lease}
+		case 1:
+			p.Holders = []string{"reservation llm"}
+		case 2:
+			p.Holders = []string{"python[4711]", "trainer.service"}
+		}
+	}
+	return status.Evaluate(a)
+}
+
+// The status of random accounts shows as many held partitions as dcm partitions lists, and each lease
+// holds the partitions that it names.
+func TestStatus_AgreesWithPartitions(t *testing.T) {
+	for seed := range uint64(300) {
+		a := node(rand.New(rand.NewPCG(seed, 27)))
+		listed := 0
+		for _, p := range usedParts(a, status.Usage{}) {
+			if len(p.Holders) > 0 {
+				listed++
+			}
+		}
+		shown, total := 0, 0
+		for _, m := range regexp.MustCompile(`(\d+) of (\d+) held`).FindAllStringSubmatch(string(StatusText(&console.Console{}, a, time.Now(), false)), -1) {
+			var held, of int
+			fmt.Sscan(m[1], &held)
+			fmt.Sscan(m[2], &of)
+			shown, total = shown+held, total+of
+		}
+		if shown != listed || total != len(a.Parts) {
+			t.Fatalf("seed %d: dcm status shows %d of %d held, dcm partitions %d of %d", seed, shown, total, listed, len(a.Parts))
+		}
+		held := a.HeldPerGPU()
+		sum := 0
+		for _, n := range held {
+			sum += n
+		}
+		if sum != listed {
+			t.Fatalf("seed %d: %d held by GPU, %d listed", seed, sum, listed)
+		}
+		for _, l := range a.Leases {
+			if shown := heldBy(a, l.Lease); strings.Join(shown, " ") != strings.Join(l.Partitions, " ") {
+				t.Fatalf("seed %d: %s holds %q, want %q", seed, l.Lease, shown, l.Partitions)
+			}
+		}
+	}
+}
+
+func heldBy(a status.Account, holder string) []string {
+	var out []string
+	for _, p := range usedParts(a, status.Usage{}) {
+		for _, h := range p.Holders {
+			if h == holder {
+				out = append(out, p.Name)
+			}
+		}
+	}
+	return out
+}
+
+// GPUs that are alike share a line, so that the status has at most twelve.
+func TestStatus_Short(t *testing.T) {
+	a := node(rand.New(rand.NewPCG(1, 1)))
+	for i := range a.GPUs {
+		a.GPUs[i].Mode.Compute = "CPX"
+	}
+	a.Clients = []status.Client{{Unit: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running", Before: "active", Back: true}}
+	a = status.Evaluate(a)
+	for _, width := range []int{60, 80, 160} {
+		var out bytes.Buffer
+		shown := string(StatusText(console.Fixed(&out, width), a, time.Now(), false))
+		if n := strings.Count(shown, "\n"); n < 5 || n > 12 {
+			t.Errorf("width %d: %d lines:\n%s", width, n, shown)
+		}
+		for line := range strings.Lines(shown) {
+			if n := text.Width(strings.TrimRight(line, "\n")); n > width {
+				t.Errorf("width %d: a line of %d: %s", width, n, line)
+			}
+		}
+		if !strings.Contains(shown, "gpuagent") || !strings.Contains(shown, "0-3") {
+			t.Errorf("width %d:\n%s", width, shown)
+		}
+	}
+}
+
+func TestStatus_LostGPU(t *testing.T) {
+	a := node(rand.New(rand.NewPCG(1, 1)))
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
+	lost := a.GPUs[4]
+	a.GPUs = append(a.GPUs[:4], a.GPUs[5:]...)
+	a.Expected = status.Expected{GPUs: 8, By: status.ByLastSuccess, Missing: []string{lost.Address},
+		Lost: []status.Lost{{Index: 4, Address: lost.Address, Vendor: "amd", Model: "MI300X", Since: now.Add(-time.Hour)}}}
+	for _, long := range []bool{false, true} {
+		shown := string(StatusText(&console.Console{}, status.Evaluate(a), now, long))
+		if !regexp.MustCompile(`\n  4 +` + lost.Address + ` +MI300X +missing since 11:00:00\n`).MatchString(shown) {
+			t.Errorf("long %t: no line of the lost GPU:\n%s", long, shown)
+		}
+	}
+}
