@@ -10,8 +10,10 @@ import (
 )
 
 // partsOf returns the MIG devices of a GPU in the order of their placements; with MIG off, the GPU
-// itself. The own node of a MIG device is the capability node of its compute instance. Other MIG
-// devices share the nodes of the GPU instance and of the GPU.
+// itself. The index of a MIG device is the first memory slot of its GPU instance plus its position in
+// it, so that it stays when other instances of the GPU are created or destroyed. A GPU instance has at
+// least as many slots as compute instances. The own node of a MIG device is the capability node of its
+// compute instance. Other MIG devices share the nodes of the GPU instance and of the GPU.
 func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	if g.Minor == nil {
 		return nil
@@ -23,14 +25,14 @@ func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	}
 	var out []gpu.Part
 	for _, i := range byPlacement(g.Instances) {
-		for _, c := range i.Compute {
+		for n, c := range i.Compute {
 			shared, there := minors[fmt.Sprintf("gpu%d/gi%d/access", *g.Minor, i.ID)]
 			private, also := minors[fmt.Sprintf("gpu%d/gi%d/ci%d/access", *g.Minor, i.ID, c.ID)]
 			if !there || !also {
 				continue // the driver has no node for it
 			}
 			out = append(out, gpu.Part{
-				Index: len(out), ID: uuid(g, i.ID, c.ID), UUID: uuid(g, i.ID, c.ID), Profile: c.Profile, Start: i.Place.Start, Bytes: memoryOf(g, i),
+				Index: i.Place.Start + n, ID: uuid(g, i.ID, c.ID), UUID: uuid(g, i.ID, c.ID), Profile: c.Profile, Start: i.Place.Start, Bytes: memoryOf(g, i),
 				Node: capNode(private), CompanionNodes: append([]string{capNode(shared), own}, every...),
 			})
 		}

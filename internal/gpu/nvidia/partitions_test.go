@@ -1,10 +1,13 @@
 package nvidia
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
 	"dcm/internal/testkit/sim"
 	"dcm/internal/testkit/sim/simtest"
 )
@@ -27,7 +30,7 @@ func TestPartitions_MIGDevices(t *testing.T) {
 	for i, p := range parts {
 		own[p.Node] = true
 		shared[p.CompanionNodes[0]]++
-		if p.Index != i || !strings.HasPrefix(p.Node, "/dev/nvidia-caps/nvidia-cap") || p.CompanionNodes[1] != "/dev/nvidia1" || p.Bytes == 0 || !strings.HasPrefix(p.ID, "MIG-") {
+		if p.Index != []int{0, 4, 5, 6}[i] || !strings.HasPrefix(p.Node, "/dev/nvidia-caps/nvidia-cap") || p.CompanionNodes[1] != "/dev/nvidia1" || p.Bytes == 0 || !strings.HasPrefix(p.ID, "MIG-") {
 			t.Errorf("%d is %+v", i, p)
 		}
 	}
@@ -71,5 +74,24 @@ func TestDropins(t *testing.T) {
 	amd := simtest.Start(t, "mi300x-8", sim.Options{})
 	if got := gpu.Open(amd.Sys, []gpu.Vendor{b.parts.vendor()}).Dropins(); len(got) > 0 {
 		t.Errorf("without a GPU: %v", got)
+	}
+}
+
+func TestPartsOf_IndexStays(t *testing.T) {
+	minor, minors := 0, make(map[string]int)
+	of := func(starts ...int) []int {
+		g := nvml.GPU{Minor: &minor, MIG: &nvml.MIGMode{Current: true}}
+		for id, start := range starts {
+			minors[fmt.Sprintf("gpu0/gi%d/access", id)], minors[fmt.Sprintf("gpu0/gi%d/ci0/access", id)] = 10*id, 10*id+1
+			g.Instances = append(g.Instances, nvml.Instance{ID: id, Place: nvml.Placement{Start: start}, Compute: []nvml.ComputeInstance{{}}})
+		}
+		var out []int
+		for _, p := range partsOf(g, minors) {
+			out = append(out, p.Index)
+		}
+		return out
+	}
+	if before, after := of(0, 2, 4), of(4, 2); !slices.Equal(before, []int{0, 2, 4}) || !slices.Equal(after, []int{2, 4}) {
+		t.Errorf("indices: got %v, and %v without the first instance, want 0, 2, 4 and 2, 4", before, after)
 	}
 }

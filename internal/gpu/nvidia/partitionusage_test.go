@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"slices"
 	"testing"
 
 	"dcm/internal/gpu"
@@ -31,7 +32,11 @@ func TestMeasure_MIGDevice(t *testing.T) {
 	}
 	used, pids := 0, 0
 	for _, u := range uses[:3] {
-		part := devices[1].Parts[u.Index]
+		at := slices.IndexFunc(devices[1].Parts, func(p gpu.Part) bool { return p.Index == u.Index })
+		if at < 0 {
+			t.Fatalf("no partition has the index of %+v", u)
+		}
+		part := devices[1].Parts[at]
 		if u.NoBytesReason != "" || part.Profile == "3g.40gb" && (u.Bytes >= some || len(u.Processes) > 0) {
 			t.Errorf("%s: %+v", part.Profile, u)
 		}
