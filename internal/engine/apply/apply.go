@@ -53,38 +53,47 @@ func (e *refusal) Unwrap() error { return e.err }
 // during the run. When ctx ends, the current step is finished, no further step begins, and the
 // result is [runstate.Interrupted].
 func Run(ctx context.Context, node Node, profile partition.Profile, opt Options, rec *Recorder) runstate.Run {
-	r := &run{node: node, opt: opt, rec: rec}
+	r := newRun(node, opt, rec)
 	rec.begin(profile.Name)
 	result, err := r.do(ctx, profile)
-	result, err = r.left(r.finish(ctx, result, err))
-	return rec.end(result, r.explain(err))
+	result, err = r.modules.finish(ctx, result, err)
+	result, err = withPending(node.Executor.PendingWrites(), rec, result, err)
+	if err == nil {
+		return rec.end(result, nil)
+	}
+	e := Explain(err)
+	return rec.end(result, &e)
 }
 
 type run struct {
-	node Node
-	opt  Options
-	rec  *Recorder
+	node    Node
+	opt     Options
+	rec     *Recorder
+	gpus    observer
+	modules modules
+	blame   blame
 
-	difference Difference    // the plan
-	more       bool          // later runs change other GPUs
-	loaded     bool          // the run has loaded the driver
-	waited     time.Duration // for GPUs that the driver did not bring up after its load
+	difference Difference // the plan
+	more       bool       // later runs change other GPUs
 
 	back bool  // the run undoes its changes
 	gone error // the GPUs that disappeared, as observed during the undo
 }
 
+func newRun(node Node, opt Options, rec *Recorder) *run {
+	return &run{
+		node: node, opt: opt, rec: rec,
+		gpus: observer{node: node, opt: opt, rec: rec}, modules: modules{node.Modules, opt.ReloadTimeout, rec}, blame: blame{node.Use, rec},
+	}
+}
+
 func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Result, error) {
 	if r.opt.Load {
-		if err := r.load(ctx); err != nil {
-			return runstate.Failed, err
-		}
-		r.rec.loaded()
-		if err := r.loadModules(ctx); err != nil {
+		if err := r.reload(ctx); err != nil {
 			return runstate.Failed, err
 		}
 	}
-	devices, err := r.observe(ctx)
+	devices, err := r.gpus.observe(ctx)
 	if ctx.Err() != nil {
 		return runstate.Interrupted, errInterrupted
 	}
@@ -92,42 +101,48 @@ func (r *run) do(ctx context.Context, profile partition.Profile) (runstate.Resul
 		return runstate.Refused, err
 	}
 	d, err := Compare(devices, profile)
-	r.rec.observed(d)
+	r.rec.record(func(run *runstate.Run) { run.GPUs = gpusBefore(d) })
 	if err != nil {
 		return runstate.Refused, &refusal{err: err}
 	}
 	if len(d.Steps) == 0 {
 		return runstate.Unchanged, nil
 	}
-	if err := d.Judge(r.opt.Fits); err != nil {
-		return runstate.Refused, err
+	d, left, err := r.choose(ctx, d)
+	if err == nil && len(d.Steps) == 0 {
+		return runstate.Round, nil
 	}
-	alone := r.opt.Rollback && r.opt.EachGPU && d.SingleGPUs()
-	var left *refusal
-	if alone {
-		if d, r.more = r.opt.postpone(d); len(d.Steps) == 0 {
-			return runstate.Round, nil
-		}
-		if d, left, err = r.leave(ctx, d); err != nil {
-			return runstate.Refused, err
-		}
+	if err == nil {
+		err = r.permitted(ctx, d)
 	}
-	if err := r.opt.covers(d); err != nil {
-		return runstate.Refused, err
+	if err == nil {
+		err = r.modules.unload(ctx, d)
 	}
-	if err := r.permitted(ctx, d); err != nil {
-		return runstate.Refused, err
-	}
-	if err := r.unloadModules(ctx, d); err != nil {
+	if err != nil {
 		return runstate.Refused, err
 	}
 	r.difference = d
-	before := partition.CurrentLayout(d.GPUs)
-	r.rec.begins(d.Steps)
-	if alone {
-		return left.partial(r.round(r.eachGPU(ctx, d.Want, before, devices)))
+	return r.change(ctx, devices, left)
+}
+
+// reload loads what an earlier run has left unloaded.
+func (r *run) reload(ctx context.Context) error {
+	if err := r.gpus.load(ctx); err != nil {
+		return err
 	}
-	err = r.converge(ctx, d.Want, devices)
+	r.rec.record(func(run *runstate.Run) { run.Unloaded = false })
+	return r.modules.load(ctx)
+}
+
+// change executes the plan, and undoes it if it fails. left is why some GPUs do not change, nil if all
+// do.
+func (r *run) change(ctx context.Context, devices []gpu.Device, left *refusal) (runstate.Result, error) {
+	before := partition.CurrentLayout(r.difference.GPUs)
+	r.rec.begins(r.difference.Steps)
+	if r.opt.alone(r.difference) {
+		return left.partial(r.round(r.eachGPU(ctx, r.difference.Want, before, devices)))
+	}
+	err := r.converge(ctx, r.difference.Want, devices)
 	switch {
 	case err == nil:
 		return runstate.Applied, nil
@@ -148,9 +163,9 @@ func (r *run) permitted(ctx context.Context, d Difference) error {
 	blocking := Holders(gpu.Blockers(d.Steps, d.Devices, u.Holders))
 	if no := d.Refusal(r.opt.ReloadDriver, blocking); no != nil {
 		if no.Transient {
-			r.rec.holders(blocking)
+			r.rec.record(func(run *runstate.Run) { run.Holders = blocking })
 		}
-		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.allUnused(d.Steps, u)}
+		return &refusal{err: errors.New(no.Text), hint: no.Hint, transient: no.Transient, reboot: !no.Transient && r.blame.allUnused(d.Steps, u)}
 	}
 	return unsure(d.Steps, u)
 }
@@ -162,12 +177,12 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	ctx = context.WithoutCancel(ctx)
 	r.rec.undoing()
 	r.back = true
-	err := r.load(ctx)
+	err := r.gpus.load(ctx)
 	if err == nil {
 		// A GPU that the driver did not bring up may come up after the reload of the
 		// undo. converge checks that.
 		var devices []gpu.Device
-		if devices, err = r.glance(ctx, cause); err == nil || len(devices) > 0 {
+		if devices, err = r.gpus.glance(ctx, cause); err == nil || len(devices) > 0 {
 			err = r.converge(ctx, before, devices)
 			err = errors.Join(err, r.gone)
 		}
@@ -178,151 +193,10 @@ func (r *run) goBack(ctx context.Context, before partition.Layout, cause error) 
 	return runstate.RolledBack, cause
 }
 
-// converge changes the GPUs from the observed state to a layout. It succeeds only if a new
-// observation leaves nothing to plan.
-func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu.Device) error {
-	gpus := gpu.Partitionable(devices)
-	steps, err := partition.Plan(want, gpus)
-	if err == nil && !steps.Reloads() {
-		err = r.lost(want, gpus)
-	}
-	if err != nil {
-		return err
-	}
-	r.rec.planned(steps)
-	reverting := false
-	for len(steps) > 0 {
-		now, then := steps.NextBatch()
-		reverting = reverting || slices.ContainsFunc(now, partition.Step.MayRevert)
-		again, err := r.attempt(ctx, want, now)
-		if err != nil {
-			return err
-		}
-		if steps = then; !now[0].Kind.Observable() {
-			continue
-		}
-		if steps, err = r.replan(ctx, want); err != nil {
-			return err
-		}
-		if !again && len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
-			return r.stuck(ctx, now[0], steps[0])
-		}
-	}
-	if reverting {
-		return r.settle(ctx, want)
-	}
-	return nil
-}
-
-// make executes one round of a plan. A stop request does not interrupt a round; it prevents
-// the next one.
-func (r *run) make(ctx context.Context, want partition.Layout, round partition.Steps) error {
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	limit := r.opt.StepTimeout
-	if round.Reloads() {
-		limit = r.opt.ReloadTimeout
-	}
-	ctx = context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := r.node.Executor.Execute(within, round, r.rec.step)
-	switch {
-	case round.Reloads():
-		r.loaded = r.loaded || err == nil
-		r.idle(ctx, round[0].Kind.Vendor(), err)
-		return r.whose(ctx, round[0].Kind.Vendor(), err)
-	case err != nil && round[0].Kind.Observable():
-		// The report needs the state of the other GPUs.
-		_, seen := r.replan(ctx, want)
-		return errors.Join(r.whose(ctx, round[0].Kind.Vendor(), err), seen)
-	}
-	return err
-}
-
-// stuck returns the error of a step that succeeded without effect.
-func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
-	if !done.Kind.Reloads() {
-		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes: still to do is %q", next)
-	}
-	return &refusal{
-		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
-		hint: "see the kernel's log (journalctl -k -g " + r.driver(done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
-
-		reboot: r.unusedNow(ctx, done.Kind.Vendor()),
-	}
-}
-
-// driver returns the name of a vendor's driver, to search the kernel's log.
-func (r *run) driver(v partition.Vendor) string {
-	for _, t := range r.node.Driver.Traits() {
-		if t.Vendor == v {
-			return t.Driver
-		}
-	}
-	return "drm"
-}
-
-// replan observes the GPUs and plans again.
-func (r *run) replan(ctx context.Context, want partition.Layout) (partition.Steps, error) {
-	devices, err := r.observe(context.WithoutCancel(ctx))
-	if err != nil {
-		return nil, err
-	}
-	gpus := gpu.Partitionable(devices)
-	r.rec.seen(gpus)
-	steps, err := partition.Plan(want, gpus)
-	if err == nil {
-		err = r.lost(want, gpus)
-	}
-	if err == nil {
-		r.rec.planned(steps)
-	}
-	return steps, err
-}
-
-// lost returns an error for GPUs that disappeared. During the undo it only records them, since
-// the other GPUs must not stay half changed.
-func (r *run) lost(want partition.Layout, gpus []partition.GPU) error {
-	err := missing(want, gpus)
-	if r.back {
-		r.gone = err
-		return nil
-	}
-	return err
-}
-
-// missing returns an error for each GPU of the layout that no longer exists.
-func missing(want partition.Layout, gpus []partition.GPU) error {
-	there := partition.CurrentLayout(gpus)
-	var errs []error
-	for a := range want.Shapes {
-		if _, ok := there.Shapes[a]; !ok {
-			errs = append(errs, fmt.Errorf("%s is gone: the driver does not list it any more", a))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// explain converts an error for the report.
-func (r *run) explain(err error) *runstate.Error {
-	if err == nil {
-		return nil
-	}
-	e := Explain(err)
-	return &e
-}
-
 // Load loads a driver that an earlier run left unloaded, for a run that ends before any
 // change. A host without its driver is worse than one with the wrong configuration.
-func Load(ctx context.Context, driver Driver, limit time.Duration, rec *Recorder) error {
-	r := &run{node: Node{Driver: driver}, opt: Options{ReloadTimeout: limit}, rec: rec}
-	if err := r.load(ctx); err != nil {
-		return err
-	}
-	rec.loaded()
-	return r.loadModules(ctx)
+func Load(ctx context.Context, d drivers, limit time.Duration, rec *Recorder) error {
+	return newRun(Node{Driver: d, Modules: d}, Options{ReloadTimeout: limit}, rec).reload(ctx)
 }
 
 // HalfReloaded reports whether the last run of this boot ended between the unloading and the

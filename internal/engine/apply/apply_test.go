@@ -213,10 +213,10 @@ func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
 func nodeOf(n interface {
 	Reader
 	UseReader
-	Driver
+	drivers
 	Executor
 }) Node {
-	return Node{Reader: n, Use: n, Driver: n, Executor: n}
+	return Node{Reader: n, Use: n, Driver: n, Modules: n, Executor: n}
 }
 
 // stopAfterMemory is a node that gets a stop request during its first step.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,6 +32,12 @@ const unseenHint = "Find what uses a GPU without a visible process. It can be a 
 	"a console or sound device, or a driver that shares buffers. Otherwise reboot. " +
 	"dcm tries again when the driver's use count falls, when the configuration changes, and at `dcm apply`. Until then it restarts no client."
 
+// blame finds out what uses the GPUs.
+type blame struct {
+	use UseReader
+	rec *Recorder
+}
+
 // whose finds the processes that caused a "busy" error. It records the visible ones, so that dcm
 // waits for their end. If there are none:
 //
@@ -41,32 +48,32 @@ const unseenHint = "Find what uses a GPU without a visible process. It can be a 
 //
 // Otherwise an invisible process uses the GPUs, or the use is unknown. That justifies neither
 // a reboot nor a retry with its restart of the clients.
-func (r *run) whose(ctx context.Context, v partition.Vendor, err error) error {
-	if gpu.NeedsReboot(err) && r.unusedNow(ctx, v) {
+func (b blame) whose(ctx context.Context, d Difference, v partition.Vendor, err error) error {
+	if gpu.NeedsReboot(err) && b.unusedNow(ctx, v) {
 		return &rebootError{err}
 	}
 	if !errors.Is(err, unix.EBUSY) || !gpu.IsTransient(err) {
 		return err
 	}
-	all, look := r.node.Use.Usage(context.WithoutCancel(ctx))
+	all, look := b.use.Usage(context.WithoutCancel(ctx))
 	if look != nil {
 		return errors.Join(err, look)
 	}
-	blocking := gpu.Blockers(r.difference.Steps, r.difference.Devices, all.Holders)
+	blocking := gpu.Blockers(d.Steps, d.Devices, all.Holders)
 	u := all.ForVendor(v)
 	unload := gpu.InUse(err)
 	switch {
 	case len(blocking) > 0:
-		r.rec.holders(Holders(blocking))
+		b.rec.record(func(run *runstate.Run) { run.Holders = Holders(blocking) })
 		if gpu.BusyNode(err) {
 			return fmt.Errorf("%w; %s", err, inUseText(blocking))
 		}
 		return err
-	case r.unused(u) && unload && u.Count > 0:
+	case b.unused(u) && unload && u.Count > 0:
 		return &rebootError{fmt.Errorf("%w; only the kernel uses it%s, and no process", err, by(u.Modules))}
-	case r.unused(u) && gpu.HeldInKernel(err):
+	case b.unused(u) && gpu.HeldInKernel(err):
 		return &refusal{err: err} // a retry fails until the module is unloaded
-	case r.unused(u):
+	case b.unused(u):
 		return err
 	}
 	return &unseenError{fmt.Errorf("%w; %s", err, unseenText(u)), use(u.DriverUse)}
@@ -121,29 +128,35 @@ func UseNow(before runstate.Use, u gpu.Usage) runstate.Use {
 
 // unused reports whether there is evidence that no process uses the vendor's GPUs: all
 // processes were inspected, and the driver's count is that of an idle driver.
-func (r *run) unused(u gpu.VendorUsage) bool {
-	return len(u.Uninspected) == 0 && u.Unused(r.rec.idleCount(u.Vendor))
+func (b blame) unused(u gpu.VendorUsage) bool {
+	return len(u.Uninspected) == 0 && u.Unused(b.rec.Run().Idle[u.Vendor.String()])
 }
 
 // allUnused is unused for the vendors of all steps.
-func (r *run) allUnused(steps partition.Steps, u gpu.Usage) bool {
-	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !r.unused(u.ForVendor(s.Kind.Vendor())) })
+func (b blame) allUnused(steps partition.Steps, u gpu.Usage) bool {
+	return !slices.ContainsFunc(steps, func(s partition.Step) bool { return !b.unused(u.ForVendor(s.Kind.Vendor())) })
 }
 
-func (r *run) unusedNow(ctx context.Context, v partition.Vendor) bool {
-	u, err := r.node.Use.Usage(context.WithoutCancel(ctx))
-	return err == nil && r.unused(u.ForVendor(v))
+func (b blame) unusedNow(ctx context.Context, v partition.Vendor) bool {
+	u, err := b.use.Usage(context.WithoutCancel(ctx))
+	return err == nil && b.unused(u.ForVendor(v))
 }
 
 // idle records the use count of a driver that was just loaded, before a process can have
 // opened a GPU. It is the use by the kernel itself, such as a console or a sound device.
-func (r *run) idle(ctx context.Context, v partition.Vendor, err error) {
+func (b blame) idle(ctx context.Context, v partition.Vendor, err error) {
 	if err != nil {
 		return
 	}
-	all, err := r.node.Use.Usage(context.WithoutCancel(ctx))
+	all, err := b.use.Usage(context.WithoutCancel(ctx))
 	if u := all.ForVendor(v); err == nil && len(u.Holders)+len(u.Uninspected) == 0 {
-		r.rec.idle(v, u.Unexplained())
+		b.rec.record(func(run *runstate.Run) {
+			run.Idle = maps.Clone(run.Idle)
+			if run.Idle == nil {
+				run.Idle = make(map[string]int)
+			}
+			run.Idle[v.String()] = u.Unexplained()
+		})
 	}
 }
 

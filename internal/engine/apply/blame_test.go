@@ -54,9 +54,8 @@ func TestWhose_HolderAfterScan(t *testing.T) {
 	err := b.node.Execute(t.Context(), partition.Steps{{Kind: partition.ReloadDriver}}, func(partition.Step, bool, error) {})
 	explain := func(uninspected ...gpu.Uninspected) runstate.Error {
 		t.Helper()
-		r := &run{node: nodeOf(seeing{b.node, uninspected}), opt: b.opt, rec: b.recorder()}
-		r.difference.Steps = partition.Steps{{Kind: partition.ReloadDriver}}
-		return Explain(r.whose(t.Context(), partition.AMD, err))
+		d := Difference{Steps: partition.Steps{{Kind: partition.ReloadDriver}}}
+		return Explain(blame{seeing{b.node, uninspected}, b.recorder()}.whose(t.Context(), d, partition.AMD, err))
 	}
 	if got := explain(); !got.Reboot || got.Unseen != nil || !strings.Contains(got.Text, "only the kernel uses it by amdgpu_peer") {
 		t.Errorf("%+v; want a reboot, since a module alone uses the driver", got)
@@ -109,16 +108,16 @@ func TestWhose_NoVisibleHolder(t *testing.T) {
 // The use count of the idle driver is read after a load.
 func TestIdle_CountAfterLoad(t *testing.T) {
 	b := newBench(t, "mi300x-8")
-	r := &run{node: nodeOf(counting{b.node, 3}), opt: b.opt, rec: b.recorder()}
+	r := blame{counting{b.node, 3}, b.recorder()}
 	r.idle(t.Context(), partition.AMD, nil)
-	if u, _ := r.node.Use.Usage(t.Context()); !r.unused(u.ForVendor(partition.AMD)) {
-		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.idleCount(partition.AMD))
+	if u, _ := r.use.Usage(t.Context()); !r.unused(u.ForVendor(partition.AMD)) {
+		t.Errorf("%+v is not the driver's own count, which is %d", u, r.rec.Run().Idle[partition.AMD.String()])
 	}
-	r.node = nodeOf(counting{b.node, 4})
-	if u, _ := r.node.Use.Usage(t.Context()); r.unused(u.ForVendor(0x1234)) {
+	r.use = counting{b.node, 4}
+	if u, _ := r.use.Usage(t.Context()); r.unused(u.ForVendor(0x1234)) {
 		t.Errorf("%+v is reported unused by another vendor's driver", u)
 	}
-	if u, _ := r.node.Use.Usage(t.Context()); r.unused(u.ForVendor(partition.AMD)) {
+	if u, _ := r.use.Usage(t.Context()); r.unused(u.ForVendor(partition.AMD)) {
 		t.Errorf("%+v is reported as unused", u)
 	}
 }

@@ -227,7 +227,7 @@ func (b migBench) run(t *testing.T, geometryText string, rollback bool) runstate
 
 func (b migBench) runWith(t *testing.T, geometryText string, rollback bool, rec *Recorder) runstate.Run {
 	t.Helper()
-	opt := Options{Rollback: rollback, ReloadDriver: b.reload, Load: len(rec.unloadedModules()) > 0, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
+	opt := Options{Rollback: rollback, ReloadDriver: b.reload, Load: len(rec.Run().UnloadedModules) > 0, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
 	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
 	return Run(t.Context(), nodeOf(b.node), p, opt, rec)
 }

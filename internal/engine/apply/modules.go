@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,13 +37,20 @@ func (d Difference) modulesRefusal() *runstate.Error {
 	}
 }
 
-// unloadModules unloads the modules that would make steps fail. The report has their names before:
-// if the run is killed, the next one loads them.
-func (r *run) unloadModules(ctx context.Context, d Difference) error {
+// modules are the kernel modules that a run unloads and loads again.
+type modules struct {
+	driver  ModuleLoader
+	timeout time.Duration
+	rec     *Recorder
+}
+
+// unload unloads the modules that would make steps fail. The report has their names before: if the run
+// is killed, the next one loads them.
+func (k modules) unload(ctx context.Context, d Difference) error {
 	for _, m := range gpu.HoldingModules(d.Steps, d.Devices) {
-		r.rec.unloads(m.Name)
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opt.ReloadTimeout)
-		err := r.node.Driver.UnloadModule(within, m.Name)
+		k.rec.unloads(m.Name)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.timeout)
+		err := k.driver.UnloadModule(within, m.Name)
 		cancel()
 		if err != nil {
 			no := &refusal{err: err, hint: text.Sentence(m.Remedy)}
@@ -55,25 +63,25 @@ func (r *run) unloadModules(ctx context.Context, d Difference) error {
 	return nil
 }
 
-// loadModules loads the modules that this run or an earlier one has unloaded. If that fails, the
-// report keeps their names, so that a later run tries again.
-func (r *run) loadModules(ctx context.Context) error {
+// load loads the modules that this run or an earlier one has unloaded. If that fails, the report keeps
+// their names, so that a later run tries again.
+func (k modules) load(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
-	for _, name := range r.rec.unloadedModules() {
-		within, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
-		err := r.node.Driver.LoadModule(within, name)
+	for _, name := range k.rec.Run().UnloadedModules {
+		within, cancel := context.WithTimeout(ctx, k.timeout)
+		err := k.driver.LoadModule(within, name)
 		cancel()
 		if err != nil {
 			return &refusal{err: err, hint: "Run `modprobe " + name + "` and see the kernel log; a later run tries again."}
 		}
-		r.rec.loads(name)
+		k.rec.loads(name)
 	}
 	return nil
 }
 
 // finish loads the modules again, whatever the result of the run.
-func (r *run) finish(ctx context.Context, result runstate.Result, err error) (runstate.Result, error) {
-	failed := r.loadModules(ctx)
+func (k modules) finish(ctx context.Context, result runstate.Result, err error) (runstate.Result, error) {
+	failed := k.load(ctx)
 	switch {
 	case failed == nil:
 		return result, err
@@ -85,7 +93,7 @@ func (r *run) finish(ctx context.Context, result runstate.Result, err error) (ru
 
 // DriverUnloaded reports whether the last run of this boot has left the driver or another module
 // unloaded.
-func DriverUnloaded(last *runstate.Run, boot string, d Driver) bool {
+func DriverUnloaded(last *runstate.Run, boot string, d drivers) bool {
 	if !HalfReloaded(last, boot) {
 		return false
 	}
@@ -109,10 +117,4 @@ func (r *Recorder) loads(name string) {
 	defer r.mu.Unlock()
 	r.run.UnloadedModules = slices.DeleteFunc(slices.Clone(r.run.UnloadedModules), func(n string) bool { return n == name })
 	r.log.Info("the kernel module " + name + " is loaded")
-}
-
-func (r *Recorder) unloadedModules() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.run.UnloadedModules)
 }

@@ -13,6 +13,7 @@ type Node struct {
 	Reader   Reader
 	Use      UseReader
 	Driver   Driver
+	Modules  ModuleLoader
 	Executor Executor
 }
 
@@ -38,8 +39,10 @@ type Driver interface {
 	Load(ctx context.Context) error
 	// Traits returns the traits of the vendors whose GPUs the node may have.
 	Traits() []gpu.Traits
+}
 
-	// The following methods are for kernel modules that hold GPUs, see [gpu.HoldingModule].
+// ModuleLoader loads and unloads kernel modules that hold GPUs, see [gpu.HoldingModule].
+type ModuleLoader interface {
 	ModuleLoaded(name string) bool
 	UnloadModule(ctx context.Context, name string) error
 	LoadModule(ctx context.Context, name string) error
@@ -52,4 +55,10 @@ type Executor interface {
 	Execute(ctx context.Context, steps []partition.Step, onStep gpu.StepFunc) error
 	// PendingWrites lists the writes that timed out and that a driver may still carry out.
 	PendingWrites() []gpu.PendingWrite
+}
+
+// drivers are the drivers of a node with the modules that hold its GPUs.
+type drivers interface {
+	Driver
+	ModuleLoader
 }

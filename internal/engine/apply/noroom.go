@@ -7,20 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
-
-// attempt executes one round of a plan. It reports whether the round has failed in a way that a new plan
-// resolves.
-func (r *run) attempt(ctx context.Context, want partition.Layout, round partition.Steps) (again bool, err error) {
-	first := r.rec.begun()
-	if err := r.make(ctx, want, round); err != nil {
-		err = r.noRoom(ctx, want, round, first, err)
-		return err == nil, err
-	}
-	return false, nil
-}
 
 // noRoom judges an error of a batch. It returns nil if the driver only has no room for new MIG instances
 // next to those that stay, and these have no user: the next plan destroys them too. If they have users,
@@ -29,7 +19,7 @@ func (r *run) attempt(ctx context.Context, want partition.Layout, round partitio
 func (r *run) noRoom(ctx context.Context, want partition.Layout, batch partition.Steps, first int, err error) error {
 	full := gpu.NoRoom(err)
 	var steps partition.Steps
-	for _, a := range r.rec.failed(first) {
+	for _, a := range failed(r.rec.Run().Steps, first) {
 		i := slices.IndexFunc(batch, func(s partition.Step) bool { return s.GPU == a })
 		if !slices.Contains(full, a) || batch[i].Kept == nil || !want.Shapes[a].Same(r.difference.Want.Shapes[a]) {
 			return err // another error, or of the undo
@@ -45,7 +35,13 @@ func (r *run) noRoom(ctx context.Context, want partition.Layout, batch partition
 	}
 	var users []string
 	for _, s := range steps {
-		r.rec.noRoom(s.GPU, want.Shapes[s.GPU])
+		r.rec.record(func(run *runstate.Run) {
+			run.NoRoom = maps.Clone(run.NoRoom)
+			if run.NoRoom == nil {
+				run.NoRoom = make(map[partition.Address]partition.Shape)
+			}
+			run.NoRoom[s.GPU] = want.Shapes[s.GPU]
+		})
 		users = append(users, r.usersOf(s, u)...)
 	}
 	if len(users) > 0 {
@@ -77,22 +73,4 @@ func (r *run) usersOf(s partition.Step, u gpu.Usage) []string {
 		}
 	}
 	return out
-}
-
-// noRoom records that a GPU has no room for new instances of a geometry next to existing ones.
-func (r *Recorder) noRoom(a partition.Address, want partition.Shape) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.run.NoRoom = maps.Clone(r.run.NoRoom)
-	if r.run.NoRoom == nil {
-		r.run.NoRoom = make(map[partition.Address]partition.Shape)
-	}
-	r.run.NoRoom[a] = want
-}
-
-// full returns the GPUs without room, see [runstate.Run.NoRoom].
-func (r *Recorder) full() map[partition.Address]partition.Shape {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.run.NoRoom
 }

@@ -8,26 +8,36 @@ import (
 	"dcm/internal/gpu"
 )
 
+// observer observes the GPUs of a run, and loads their driver.
+type observer struct {
+	node Node
+	opt  Options
+	rec  *Recorder
+
+	loaded bool          // the run has loaded the driver
+	waited time.Duration // for GPUs that the driver did not bring up after its load
+}
+
 // observe waits for the driver to bring up its GPUs. The device timeout is for the whole run:
 // GPUs that do not come up delay the clients only once, even if the undo loads the driver
 // again.
-func (r *run) observe(ctx context.Context) ([]gpu.Device, error) {
-	devices, err := r.wait(ctx)
-	return withInstances(devices, r.opt.Users, r.rec.full()), err
+func (o *observer) observe(ctx context.Context) ([]gpu.Device, error) {
+	devices, err := o.wait(ctx)
+	return withInstances(devices, o.opt.Users, o.rec.Run().NoRoom), err
 }
 
-func (r *run) wait(ctx context.Context) ([]gpu.Device, error) {
-	if !r.loaded {
-		ctx, cancel := context.WithTimeout(ctx, r.opt.DeviceTimeout)
+func (o *observer) wait(ctx context.Context) ([]gpu.Device, error) {
+	if !o.loaded {
+		ctx, cancel := context.WithTimeout(ctx, o.opt.DeviceTimeout)
 		defer cancel()
-		return r.node.Reader.Wait(ctx)
+		return o.node.Reader.Wait(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(r.opt.DeviceTimeout-r.waited, minWaitTimeout))
+	ctx, cancel := context.WithTimeout(ctx, max(o.opt.DeviceTimeout-o.waited, minWaitTimeout))
 	defer cancel()
 	began := time.Now()
-	devices, err := r.node.Reader.WaitAfterLoad(ctx)
+	devices, err := o.node.Reader.WaitAfterLoad(ctx)
 	if err != nil {
-		r.waited += time.Since(began)
+		o.waited += time.Since(began)
 	}
 	return devices, err
 }
@@ -37,22 +47,22 @@ const minWaitTimeout = time.Second
 
 // glance returns the devices for the undo. If the run has just waited for GPUs without success,
 // glance does not wait for them again.
-func (r *run) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
+func (o *observer) glance(ctx context.Context, cause error) ([]gpu.Device, error) {
 	if _, late := errors.AsType[*gpu.NotReadyError](cause); !late {
-		return r.observe(ctx)
+		return o.observe(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.opt.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.opt.StepTimeout)
 	defer cancel()
-	return r.node.Reader.Devices(ctx)
+	return o.node.Reader.Devices(ctx)
 }
 
 // load loads the driver if a reload left it unloaded.
-func (r *run) load(ctx context.Context) error {
-	if r.node.Driver.Loaded() {
+func (o *observer) load(ctx context.Context) error {
+	if o.node.Driver.Loaded() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.opt.ReloadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, o.opt.ReloadTimeout)
 	defer cancel()
-	r.loaded = true
-	return r.node.Driver.Load(ctx)
+	o.loaded = true
+	return o.node.Driver.Load(ctx)
 }

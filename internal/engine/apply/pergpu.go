@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,26 @@ func (r *run) round(result runstate.Result, err error) (runstate.Result, error) 
 	return result, err
 }
 
+// choose returns the part of a plan that the run executes. left is why the run leaves GPUs as they are,
+// nil if it leaves none. If later runs change all GPUs of the plan, the part is empty.
+func (r *run) choose(ctx context.Context, d Difference) (part Difference, left *refusal, err error) {
+	if err := d.Judge(r.opt.Fits); err != nil {
+		return d, nil, err
+	}
+	if r.opt.alone(d) {
+		if d, r.more = r.opt.postpone(d); len(d.Steps) == 0 {
+			return d, nil, nil
+		}
+		if d, left, err = r.leave(ctx, d); err != nil {
+			return d, nil, err
+		}
+	}
+	return d, left, r.opt.covers(d)
+}
+
+// alone reports whether each GPU of a plan succeeds or is undone by itself.
+func (o Options) alone(d Difference) bool { return o.Rollback && o.EachGPU && d.SingleGPUs() }
+
 // leave returns the difference without the GPUs that cannot change now: a process holds them, or
 // their users are not stopped. left is the reason, nil if there is none. If a process holds each of
 // the GPUs that may change, the reason is the error.
@@ -90,36 +111,38 @@ func (r *run) leave(ctx context.Context, d Difference) (rest Difference, left *r
 		no := runstate.InUse(blocking)
 		left = &refusal{err: errors.New(no.Text), hint: no.Hint, transient: true}
 	}
-	for _, c := range d.Steps.Changes(d.GPUs) {
-		if r.opt.May != nil && !r.opt.May(c.GPU) && !slices.Contains(gpus, c.GPU) {
-			gpus = append(gpus, c.GPU)
-			if left == nil {
-				left = notRequested(c.GPU)
-			}
-		}
+	if not := r.opt.unrequested(d); len(not) > 0 {
+		gpus = slices.Compact(slices.Sorted(slices.Values(append(gpus, not...))))
+		left = cmp.Or(left, notRequested(not[0]))
 	}
 	switch rest = d.Without(gpus); {
 	case left == nil, len(rest.Steps) == 0 && len(blocking) == 0:
 		return d, nil, nil // see covers
 	case len(rest.Steps) == 0:
-		r.rec.holders(blocking)
+		r.rec.record(func(run *runstate.Run) { run.Holders = blocking })
 		return d, nil, left
 	}
 	r.rec.leave(gpus, blocking, left)
 	return rest, left, nil
 }
 
-// covers returns a refusal if the plan concerns a GPU that may not change: its users are not stopped.
-func (o Options) covers(d Difference) error {
-	if o.May == nil {
-		return nil
-	}
+// unrequested returns the GPUs of a plan that may not change: their users are not stopped.
+func (o Options) unrequested(d Difference) []partition.Address {
+	var out []partition.Address
 	for _, c := range d.Steps.Changes(d.GPUs) {
-		if !o.May(c.GPU) {
-			return notRequested(c.GPU)
+		if o.May != nil && !o.May(c.GPU) {
+			out = append(out, c.GPU)
 		}
 	}
-	if len(d.Modules()) > 0 {
+	return out
+}
+
+// covers returns a refusal if the plan needs more than was requested.
+func (o Options) covers(d Difference) error {
+	if not := o.unrequested(d); len(not) > 0 {
+		return notRequested(not[0])
+	}
+	if o.May != nil && len(d.Modules()) > 0 {
 		return errModules
 	}
 	return nil
@@ -143,17 +166,6 @@ func (e *refusal) partial(result runstate.Result, err error) (runstate.Result, e
 	return result, fmt.Errorf("%w; %s", err, e)
 }
 
-// leave records the GPUs that the run leaves as they are.
-func (r *Recorder) leave(gpus []partition.Address, blocking []runstate.Holder, why error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.run.Holders = blocking
-	for _, a := range gpus {
-		r.gpu(a).Error = why.Error()
-	}
-	r.log.With("gpu", gpus).Warn("leaving some GPUs as they are: " + why.Error())
-}
-
 // eachGPU makes a change in which each GPU succeeds or is undone by itself. It undoes the whole change
 // if it is interrupted, or if an error belongs to no GPU, or to one that is already undone.
 func (r *run) eachGPU(ctx context.Context, want, before partition.Layout, devices []gpu.Device) (runstate.Result, error) {
@@ -161,21 +173,21 @@ func (r *run) eachGPU(ctx context.Context, want, before partition.Layout, device
 	undone := make(map[partition.Address]bool)
 	var cause error
 	for {
-		begun := r.rec.begun()
+		first := begun(r.rec.Run().Steps)
 		err := r.converge(ctx, want, devices)
 		if err == nil {
 			break
 		}
 		cause = errors.Join(cause, err)
-		failed := r.rec.failed(begun)
-		if errors.Is(err, errInterrupted) || len(failed) == 0 || slices.ContainsFunc(failed, func(a partition.Address) bool { return undone[a] }) {
+		now := failed(r.rec.Run().Steps, first)
+		if errors.Is(err, errInterrupted) || len(now) == 0 || slices.ContainsFunc(now, func(a partition.Address) bool { return undone[a] }) {
 			return r.goBack(ctx, before, cause)
 		}
-		for _, a := range failed {
+		for _, a := range now {
 			undone[a] = true
 			want.Shapes[a] = before.Shapes[a]
 		}
-		if devices, err = r.observe(context.WithoutCancel(ctx)); err != nil {
+		if devices, err = r.gpus.observe(context.WithoutCancel(ctx)); err != nil {
 			return r.goBack(ctx, before, errors.Join(cause, err))
 		}
 	}
@@ -188,26 +200,13 @@ func (r *run) eachGPU(ctx context.Context, want, before partition.Layout, device
 	return runstate.RolledBack, cause
 }
 
-// begun returns the number of steps that have begun.
-func (r *Recorder) begun() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(r.run.Steps), func(s runstate.Step) bool { return s.Started.IsZero() }))
-}
-
-// failed returns the GPUs whose last step failed, without regard to the first steps.
-func (r *Recorder) failed(first int) []partition.Address {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var out []partition.Address
-	for _, s := range r.run.Steps[min(first, len(r.run.Steps)):] {
-		if s.Started.IsZero() {
-			continue
+// leave records the GPUs that the run leaves as they are.
+func (r *Recorder) leave(gpus []partition.Address, blocking []runstate.Holder, why error) {
+	r.record(func(run *runstate.Run) {
+		run.Holders = blocking
+		for _, a := range gpus {
+			gpuOf(run, a).Error = why.Error()
 		}
-		out = slices.DeleteFunc(out, func(a partition.Address) bool { return a == s.GPU })
-		if s.Error != "" {
-			out = append(out, s.GPU)
-		}
-	}
-	return out
+	})
+	r.log.With("gpu", gpus).Warn("leaving some GPUs as they are: " + why.Error())
 }

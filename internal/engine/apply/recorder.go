@@ -2,7 +2,6 @@ package apply
 
 import (
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -91,11 +90,11 @@ func (r *Recorder) end(result runstate.Result, failure *runstate.Error) runstate
 	return r.run
 }
 
-// loaded records that the driver is loaded again.
-func (r *Recorder) loaded() {
+// record changes the report, which is published later.
+func (r *Recorder) record(change func(*runstate.Run)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.run.Unloaded = false
+	change(&r.run)
 }
 
 // out publishes the report immediately, or at the next interval if now is false.
@@ -124,51 +123,6 @@ func (r *Recorder) publishDelayed() {
 	}
 }
 
-// observed records the GPUs before the first change.
-func (r *Recorder) observed(d Difference) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	models := make(map[partition.Address]string)
-	for _, dev := range d.Devices {
-		models[dev.Address] = dev.Model
-	}
-	r.run.GPUs = nil
-	for _, g := range d.GPUs {
-		want, ok := d.Want.Shapes[g.Address]
-		if !ok {
-			want = g.Shape()
-		}
-		r.run.GPUs = append(r.run.GPUs, runstate.GPU{
-			Address: g.Address, Model: models[g.Address],
-			Before: g.Shape(), Now: g.Shape(), Want: want,
-			Skipped: d.Want.Skipped[g.Address],
-		})
-	}
-}
-
-func (r *Recorder) holders(all []runstate.Holder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.run.Holders = all
-}
-
-// idle records the use count of a vendor's idle driver.
-func (r *Recorder) idle(v partition.Vendor, count int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.run.Idle = maps.Clone(r.run.Idle)
-	if r.run.Idle == nil {
-		r.run.Idle = make(map[string]int)
-	}
-	r.run.Idle[v.String()] = count
-}
-
-func (r *Recorder) idleCount(v partition.Vendor) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.run.Idle[v.String()]
-}
-
 func (r *Recorder) undoing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,22 +148,11 @@ func (r *Recorder) planned(steps partition.Steps) {
 	r.out(steps.Reloads()) // see HalfReloaded
 }
 
-// seen records shapes that were read back.
-func (r *Recorder) seen(gpus []partition.GPU) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, g := range gpus {
-		if into := r.gpu(g.Address); into != nil {
-			into.Now = g.Shape()
-		}
-	}
-}
-
 // step records the beginning or the end of a step.
 func (r *Recorder) step(s partition.Step, started bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	step := r.find(s)
+	step := find(r.run.Steps[r.base:], s)
 	if step == nil {
 		return
 	}
@@ -221,7 +164,7 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 		return
 	}
 	step.Finished, step.Error = r.now(), ""
-	g := r.gpu(s.GPU)
+	g := gpuOf(&r.run, s.GPU)
 	switch {
 	case err != nil:
 		step.Error = err.Error()
@@ -237,21 +180,68 @@ func (r *Recorder) step(s partition.Step, started bool, err error) {
 	r.out(false)
 }
 
-// find returns s among the steps of the current plan.
-func (r *Recorder) find(s partition.Step) *runstate.Step {
-	for i := r.base; i < len(r.run.Steps); i++ {
-		if t := &r.run.Steps[i]; t.Kind == s.Kind && t.GPU == s.GPU {
+// find returns s among the steps of a plan, nil if it is none of them.
+func find(plan []runstate.Step, s partition.Step) *runstate.Step {
+	for i := range plan {
+		if t := &plan[i]; t.Kind == s.Kind && t.GPU == s.GPU {
 			return t
 		}
 	}
 	return nil
 }
 
-func (r *Recorder) gpu(a partition.Address) *runstate.GPU {
-	for i := range r.run.GPUs {
-		if r.run.GPUs[i].Address == a {
-			return &r.run.GPUs[i]
+// gpuOf returns a GPU of a report, nil if it is not there.
+func gpuOf(run *runstate.Run, a partition.Address) *runstate.GPU {
+	for i := range run.GPUs {
+		if run.GPUs[i].Address == a {
+			return &run.GPUs[i]
 		}
 	}
 	return nil
+}
+
+// gpusBefore returns the GPUs of a report before the first change.
+func gpusBefore(d Difference) []runstate.GPU {
+	models := make(map[partition.Address]string)
+	for _, dev := range d.Devices {
+		models[dev.Address] = dev.Model
+	}
+	var out []runstate.GPU
+	for _, g := range d.GPUs {
+		want, ok := d.Want.Shapes[g.Address]
+		if !ok {
+			want = g.Shape()
+		}
+		out = append(out, runstate.GPU{
+			Address: g.Address, Model: models[g.Address],
+			Before: g.Shape(), Now: g.Shape(), Want: want,
+			Skipped: d.Want.Skipped[g.Address],
+		})
+	}
+	return out
+}
+
+// begun returns the number of steps that have begun.
+func begun(steps []runstate.Step) (n int) {
+	for _, s := range steps {
+		if !s.Started.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// failed returns the GPUs whose last step failed, without regard to the first steps.
+func failed(steps []runstate.Step, first int) []partition.Address {
+	var out []partition.Address
+	for _, s := range steps[min(first, len(steps)):] {
+		if s.Started.IsZero() {
+			continue
+		}
+		out = slices.DeleteFunc(out, func(a partition.Address) bool { return a == s.GPU })
+		if s.Error != "" {
+			out = append(out, s.GPU)
+		}
+	}
+	return out
 }

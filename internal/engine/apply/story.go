@@ -24,7 +24,7 @@ func (r *Recorder) begins(steps partition.Steps) {
 // ended logs the end of a step, with fields to search for.
 func (r *Recorder) ended(s runstate.Step, err error) {
 	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
-	log := r.log.With("step", string(s.Kind), "took", took, "gpu", r.about(s))
+	log := r.log.With("step", string(s.Kind), "took", took, "gpu", concerned(r.run.GPUs, s))
 	if s.GPU != "" {
 		log = log.With("from", s.From, "to", s.To)
 	}
@@ -39,12 +39,12 @@ func (r *Recorder) ended(s runstate.Step, err error) {
 	log.Info(done(s, took))
 }
 
-// about lists the GPUs that a step concerns: a request is for a whole hive, and a reload for all
+// concerned lists the GPUs that a step concerns: a request is for a whole hive, and a reload for all
 // GPUs. The first is the GPU that the step writes to.
-func (r *Recorder) about(s runstate.Step) []string {
+func concerned(gpus []runstate.GPU, s runstate.Step) []string {
 	var all []string
 	if s.GPU == "" {
-		for _, g := range r.run.GPUs {
+		for _, g := range gpus {
 			all = append(all, string(g.Address))
 		}
 		return all

@@ -9,15 +9,22 @@ import (
 	"dcm/internal/gpu"
 )
 
-// left corrects the result if a write timed out: a write cannot be cancelled, and the driver may
+// withPending corrects the result if writes timed out: a write cannot be cancelled, and the driver may
 // carry it out later. The GPUs have their previous state until the driver does so. The daemon then
 // detects the change.
-func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
-	writes := r.node.Executor.PendingWrites()
+func withPending(writes []gpu.PendingWrite, rec *Recorder, result runstate.Result, err error) (runstate.Result, error) {
 	if len(writes) == 0 {
 		return result, err
 	}
-	r.rec.underWay(writes)
+	rec.record(func(run *runstate.Run) {
+		for _, w := range writes {
+			for i := range run.Steps {
+				if s := &run.Steps[i]; s.GPU == w.GPU && s.To == w.Mode {
+					s.UnderWay = true
+				}
+			}
+		}
+	})
 	text := make([]string, len(writes))
 	for i, w := range writes {
 		text[i] = fmt.Sprintf("%s of %s", w.Mode, w.GPU)
@@ -30,17 +37,4 @@ func (r *run) left(result runstate.Result, err error) (runstate.Result, error) {
 		result = runstate.Failed
 	}
 	return result, fmt.Errorf("%w; %s", err, still)
-}
-
-// underWay marks the steps whose writes are pending in the driver.
-func (r *Recorder) underWay(writes []gpu.PendingWrite) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, w := range writes {
-		for i := range r.run.Steps {
-			if s := &r.run.Steps[i]; s.GPU == w.GPU && s.To == w.Mode {
-				s.UnderWay = true
-			}
-		}
-	}
 }
