@@ -74,7 +74,8 @@ type host struct {
 	choose      func(h *host) systemd.Unit // the run of dcm-reserve.service; nil: it chooses partitions for all reservations
 
 	withheld runstate.Withheld
-	triggers []string // units that start the clients
+	failed   map[string]time.Time // services that have failed, and when they were started
+	triggers []string             // units that start the clients
 
 	held    []string // units that the daemon asked PID 1 to keep loaded, in the order of the requests
 	stop    func()   // ends the daemon

@@ -12,7 +12,7 @@ import (
 )
 
 // pid1 is the host as PID 1.
-func (h *host) pid1() PID1 { return PID1{h, h, h, h, h, h, h} }
+func (h *host) pid1() PID1 { return PID1{h, h, h, h, h, h, h, h} }
 
 func (h *host) List(_ context.Context, names []string, _ systemd.Fields) ([]systemd.Unit, error) {
 	h.mu.Lock()
@@ -27,6 +27,19 @@ func (h *host) List(_ context.Context, names []string, _ systemd.Fields) ([]syst
 			u.ID = n
 		}
 		out = append(out, u)
+	}
+	return out, nil
+}
+
+// StartedAndFailed returns the services in h.failed that were started in the period.
+func (h *host) StartedAndFailed(_ context.Context, from, to time.Time) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []string
+	for _, unit := range slices.Sorted(maps.Keys(h.failed)) {
+		if start := h.failed[unit]; !start.Before(from) && !start.After(to) {
+			out = append(out, unit)
+		}
 	}
 	return out, nil
 }

@@ -26,6 +26,10 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	}
 	record(&l.state.State, r)
 	l.state.Warnings = append(slices.Clone(l.settings.Warnings), r.hints...)
+	l.failedStarts = slices.Compact(slices.Sorted(slices.Values(r.failedStarts)))
+	for _, unit := range l.failedStarts {
+		l.state.Warnings = append(l.state.Warnings, hintOf(unit))
+	}
 	if r.otherProfile {
 		l.adoptNewerEdit(ctx)
 	}

@@ -68,6 +68,7 @@ type Host interface {
 // PID1 is a connection to the service manager, as one interface for each use in a pass.
 type PID1 struct {
 	States       UnitReader
+	Failures     FailureReader
 	Dependencies DependencyReader
 	Order        OrderReader
 	Jobs         UnitController
@@ -78,7 +79,7 @@ type PID1 struct {
 
 // PID1Of returns the parts of a connection that a pass uses.
 func PID1Of(c *systemd.Conn) PID1 {
-	return PID1{States: c.Units, Dependencies: c.Dependencies, Order: c.Dependencies, Jobs: c.Jobs, Pins: c.Pins, Manager: c.Manager, Closer: c}
+	return PID1{States: c.Units, Failures: c.Units, Dependencies: c.Dependencies, Order: c.Dependencies, Jobs: c.Jobs, Pins: c.Pins, Manager: c.Manager, Closer: c}
 }
 
 // UnitReader reads the states of units.
@@ -95,6 +96,12 @@ type UnitReader interface {
 	End(ctx context.Context, name string) (systemd.End, error)
 	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
 	Frozen(ctx context.Context, unit string) (bool, error)
+}
+
+// FailureReader reads which services have failed.
+type FailureReader interface {
+	// StartedAndFailed returns the failed services that were started in a period.
+	StartedAndFailed(ctx context.Context, from, to time.Time) ([]string, error)
 }
 
 // DependencyReader reads which units belong to a restart.

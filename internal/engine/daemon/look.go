@@ -97,7 +97,7 @@ func (l *loop) newPass(why runstate.Asked) *pass {
 	f.fresh = !l.started
 	return &pass{
 		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: why, forced: l.requests.forced,
-		failures: f, dropins: &l.dropins, conn: conn,
+		failures: f, failedStarts: l.failedStarts, dropins: &l.dropins, conn: conn,
 		gpus:   &observer{gpus: l.GPUs, timeout: orDefault(l.settings.Timeout, defaultDeviceTimeout), history: l.drift.history},
 		starts: &starter{conn: conn, log: log, require: l.settings.Require, partly: l.settings.mayFailPartly(), withheld: l.Withheld.Read, clients: l.Limits.Clients, pending: pendingIn(l.state.State), driverUnloaded: l.GPUs.DriverUnloaded},
 	}

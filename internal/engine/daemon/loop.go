@@ -27,6 +27,8 @@ type loop struct {
 	report   reporter
 	dropins  dropinLoader
 
+	failedStarts []string // services that were started during a run and failed
+
 	pass     chan result // the pass under way delivers here; nil if none is
 	due      due         // what follows it
 	starting chan intent // the pass is about to restart units

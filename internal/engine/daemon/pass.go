@@ -18,6 +18,8 @@ type pass struct {
 	before   string // the fingerprint of the GPUs before the event, if byDevice
 	tooSoon  bool   // a repair must be delayed, if byDevice
 
+	failedStarts []string // of earlier runs
+
 	users   runstate.InstanceUsers // see [Observation.Users]
 	begin   func(intent) error     // called before a restart
 	conn    *connection

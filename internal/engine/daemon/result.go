@@ -22,6 +22,8 @@ type result struct {
 	down    map[string]string // the ActiveState of units whose change may end the failure
 	hints   []string          // warnings in addition to those of the configuration
 
+	failedStarts []string // services that were started during this run or an earlier one, and failed
+
 	left []partition.Address // the GPUs that the holders block
 
 	restart      runstate.Restart // the restart that was made, if any

@@ -20,6 +20,7 @@ type transaction struct {
 	pass *pass
 	pid1 PID1
 	restart
+	report runstate.Run // of the run; empty if it wrote none
 }
 
 // do executes the transaction. Before the restart the daemon saves which units are to be started if
@@ -45,6 +46,7 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 	r.partial = t.unit == unitname.Change
 	t.count(&r)
 	t.verify(ctx, triggers, &r)
+	r.failedStarts = t.failedStarts(ctx, r)
 	if r.failure == nil && r.retryReserve == nil {
 		if r.timedOut { // systemd has started none of those that require the unit
 			t.pass.starts.pending = t.pass.starts.taken
@@ -128,6 +130,7 @@ func (t *transaction) apply(ctx context.Context, restart func(context.Context) (
 	if run == nil || unit.Invocation != "" && run.ID != unit.Invocation {
 		run = &runstate.Run{}
 	}
+	t.report = *run
 	t.pass.log.ended(t.unit, unit, time.Since(began))
 	out := result{restart: runstate.Restart{Run: unit.Invocation, Asked: began}, otherProfile: t.pass.usable && t.isOther(run)}
 	succeeded := unit.Active == "active" && unit.Result == "success"

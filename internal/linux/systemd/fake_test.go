@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,12 +145,12 @@ func (p *pid1) manager() map[string]any {
 			}
 			return out, nil
 		},
-		"ListUnitsByPatterns": func(_, patterns []string) ([]sd.UnitStatus, *dbus.Error) {
+		"ListUnitsByPatterns": func(states, patterns []string) ([]sd.UnitStatus, *dbus.Error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			var out []sd.UnitStatus
 			for name, status := range p.units {
-				if ok, _ := filepath.Match(patterns[0], name); ok {
+				if ok, _ := filepath.Match(patterns[0], name); ok && (len(states) == 0 || slices.Contains(states, status.ActiveState)) {
 					out = append(out, *status)
 				}
 			}

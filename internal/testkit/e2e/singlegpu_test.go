@@ -51,6 +51,7 @@ func singleGPUs(t *testing.T, p product) {
 				run  func(machine)
 			}{
 				{"affected units restart", affectedRestart},
+				{"service fails during a change", startFails},
 				{"one GPU of two fails", oneOfTwoFails},
 				{"required GPU fails", requiredGPUFails},
 				{"holder blocks its GPU only", heldGPU},

@@ -79,3 +79,22 @@ func noRoom(m machine) {
 	}
 	m.exits(0, "dcm status")
 }
+
+// startFails: a service that was started while a GPU changes, and failed, is reported. It is no client, so
+// it does not wait.
+func startFails(m machine) {
+	const unit = "late.service"
+	m.run("dcm use same; dcm-sim fault --gpu 0000:65:00.0 --op compute --hang 3s")
+	m.run("setsid sh -c 'dcm use third; echo exit status $?' >/run/use.log 2>&1 </dev/null & " + waitFor(`grep -q \"running\" /run/dcm/report.json`) + "; systemd-run --quiet --unit=" + unit + " false")
+	m.await("/run/use.log", "exit status")
+	if out := m.run("cat /run/use.log"); !hasAll(out, unit+" was started during the change and failed; systemctl restart "+unit, "exit status 0") {
+		m.t.Errorf("dcm use: want a warning about %s, got %q", unit, out)
+	}
+	if warnings := m.account().Warnings; len(warnings) != 1 || !strings.HasPrefix(warnings[0], unit) {
+		m.t.Errorf("warnings: want one of %s, got %q", unit, warnings)
+	}
+	m.run("dcm apply 2>&1 | grep " + unit + "; systemctl reset-failed " + unit + "; dcm apply")
+	if warnings := m.account().Warnings; len(warnings) > 0 {
+		m.t.Errorf("warnings after another pass: want none, got %q", warnings)
+	}
+}
