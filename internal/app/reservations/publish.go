@@ -63,7 +63,7 @@ func (s Publisher) AfterRun(ctx context.Context, run runstate.Run) {
 }
 
 func changed(run runstate.Run) bool {
-	return slices.ContainsFunc(run.GPUs, func(g runstate.GPU) bool { return g.Before.Key() != g.Now.Key() })
+	return slices.ContainsFunc(run.GPUs, runstate.GPU.Changed)
 }
 
 // isCurrent reports whether the published partitions agree with the GPUs after the run and with the

@@ -33,7 +33,7 @@ func reportEnd(log *slog.Logger, run runstate.Run) error {
 func summary(run runstate.Run) string {
 	changed := 0
 	for _, g := range run.GPUs {
-		if g.Before != g.Now {
+		if g.Changed() {
 			changed++
 		}
 	}

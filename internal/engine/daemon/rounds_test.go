@@ -163,10 +163,13 @@ func TestRounds(t *testing.T) {
 			f := newFleet(t, tt.differs)
 			tt.given(f)
 			f.start()
-			f.until("profile on the GPUs", phase(runstate.InSync))
+			s := f.until("profile on the GPUs", phase(runstate.InSync))
 			f.tick()
 			if got := f.arounds(); got != tt.want {
 				t.Errorf("rounds %q, want %q", got, tt.want)
+			}
+			if s.Progress != nil {
+				t.Errorf("progress after the last round: %s, want none", s.Progress)
 			}
 		})
 	}

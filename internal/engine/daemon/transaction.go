@@ -59,7 +59,7 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 // count adds the progress of a change that is made in rounds.
 func (t *transaction) count(r *result) {
 	r.round = r.failure == nil && t.isRound()
-	if t.progress == nil {
+	if t.progress == nil || r.failure == nil && !r.round { // the profile is on all GPUs
 		return
 	}
 	now := *t.progress

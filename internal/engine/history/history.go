@@ -52,7 +52,7 @@ func Of(r runstate.Run) Entry {
 		Asked: r.Asked, Result: r.Result, GPUs: len(r.GPUs),
 	}
 	for _, g := range r.GPUs {
-		if g.Before != g.Now {
+		if g.Changed() {
 			e.Changed++
 		}
 	}

@@ -21,7 +21,8 @@ func run(n int, result runstate.Result) runstate.Run {
 	}
 	if result != runstate.Running {
 		r.Finished = r.Started.Add(time.Second)
-		r.GPUs = []runstate.GPU{{Before: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Now: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}}, {}}
+		r.GPUs = []runstate.GPU{{Before: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Now: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}},
+			{Before: partition.Shape{MIG: new(partition.MIG)}, Now: partition.Shape{MIG: new(partition.MIG)}}}
 	}
 	return r
 }

@@ -100,6 +100,9 @@ type GPU struct {
 	Error   string            `json:"error,omitempty"`
 }
 
+// Changed reports whether the GPU was divided otherwise before the run.
+func (g GPU) Changed() bool { return g.Before.Key() != g.Now.Key() }
+
 // FailureEvent returns the journal event of a run that has failed.
 func (r Run) FailureEvent() event.ID {
 	switch {

@@ -100,7 +100,7 @@ func gpuMark(con *console.Console, g runstate.GPU) string {
 	switch {
 	case g.Error != "":
 		return con.Red("×")
-	case g.Now == g.Want:
+	case g.Now.Same(g.Want):
 		return con.Green("✓")
 	}
 	return con.Yellow("…")
