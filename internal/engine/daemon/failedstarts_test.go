@@ -64,3 +64,23 @@ func TestFailedStarts(t *testing.T) {
 		})
 	}
 }
+
+// An edit without effect, during a run, keeps the warnings of the run.
+func TestWarnings_EditWithoutEffect(t *testing.T) {
+	h := newHost(t)
+	began := time.Now()
+	h.steps, h.failed = 8, map[string]time.Time{"late.service": began}
+	h.units["late.service"] = systemd.Unit{Name: "late.service", Load: "loaded", Active: "failed"}
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		unit, run, err := succeed(h)
+		run.Started, run.Finished, run.Steps = began, began, []runstate.Step{{Started: began}}
+		h.changed <- struct{}{} // read by the loop, which waits for the end of the run
+		return unit, run, err
+	}
+	h.start()
+	h.until("profile on the GPUs", phase(runstate.InSync))
+	h.tick()
+	if s := h.saved; len(s.Warnings) != 1 {
+		t.Errorf("warnings %q, want that of late.service", s.Warnings)
+	}
+}

@@ -25,11 +25,12 @@ func (l *loop) finish(ctx context.Context, r result) error {
 		l.drift.history = l.drift.history.with(r.gpus)
 	}
 	record(&l.state.State, r)
-	l.state.Warnings = append(slices.Clone(l.settings.Warnings), r.hints...)
 	l.failedStarts = slices.Compact(slices.Sorted(slices.Values(r.failedStarts)))
+	l.hints = r.hints
 	for _, unit := range l.failedStarts {
-		l.state.Warnings = append(l.state.Warnings, hintOf(unit))
+		l.hints = append(l.hints, hintOf(unit))
 	}
+	l.state.Warnings = l.warnings()
 	if r.otherProfile {
 		l.adoptNewerEdit(ctx)
 	}
@@ -174,8 +175,11 @@ func (l *loop) failed(ctx context.Context, r result) error {
 		return &StartError{Reason: *r.failure}
 	}
 	l.started, l.reload = true, l.reload || !l.started
-	if phase == runstate.Waiting {
+	switch {
+	case phase == runstate.Waiting:
 		l.retry(ctx, r, r.failure)
+	case phase == runstate.Stuck && len(r.left) > 0: // the GPUs that wait for holders have not failed
+		l.waker.onExit(ctx, r.holders)
 	}
 	l.state.enter(phase, r.failure)
 	return nil

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"dcm/internal/engine/runstate"
 )
@@ -27,6 +28,7 @@ type loop struct {
 	report   reporter
 	dropins  dropinLoader
 
+	hints        []string // warnings of the last pass
 	failedStarts []string // services that were started during a run and failed
 
 	pass     chan result // the pass under way delivers here; nil if none is
@@ -68,11 +70,14 @@ func (l *loop) adopt(s Settings) {
 	l.settings, l.usable = s, true
 	l.log = l.Log.With("profile", s.Profile.Name)
 	l.report.log, l.state.log = l.log, l.log
-	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, s.Warnings
+	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, l.warnings()
 	for _, w := range s.Warnings {
 		l.log.Warn(w)
 	}
 }
+
+// warnings returns those of the configuration and of the last pass.
+func (l *loop) warnings() []string { return slices.Concat(l.settings.Warnings, l.hints) }
 
 // answer publishes the state, and answers the requests and, with READY=1, a start or a reload.
 func (l *loop) answer() {

@@ -171,3 +171,33 @@ func TestForesee_HeldGPU(t *testing.T) {
 		t.Errorf("forecast (-want +got):\n%s", diff)
 	}
 }
+
+// One GPU fails permanently, and another one waits for its holder. When the holder has ended, the other one
+// changes.
+func TestScope_HeldGPUWithFailure(t *testing.T) {
+	h := workers(t)
+	twoGPUs(h)
+	runs := 0
+	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		run := &runstate.Run{ID: "1", Profile: "cpx", Result: runstate.RolledBack, Error: &runstate.Error{Text: "GPU 4 failed; GPU 3 is in use"}}
+		if runs++; runs == 1 {
+			run.Holders = h.blocking[:1]
+			run.GPUs = []runstate.GPU{{Address: gpu3, Now: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Want: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}}, {Address: gpu4}}
+		}
+		return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"}, run, nil
+	}
+	h.startedAgain()
+	h.start()
+	s := h.until("a permanent failure", phase(runstate.Stuck))
+	if len(s.Left) != 1 || !s.Retry.IsZero() {
+		t.Errorf("GPUs left %v, retry at %s; want GPU 3, and no retry at a time", s.Left, s.Retry)
+	}
+	h.set(func() { h.blocking = nil })
+	close(h.gone)
+	h.until("a run after the end of the holder", phase(runstate.Applying))
+	h.until("a permanent failure", phase(runstate.Stuck))
+	h.tick()
+	if got := h.did(); strings.Count(got, "around:") != 2 {
+		t.Errorf("events %q, want two runs", got)
+	}
+}
