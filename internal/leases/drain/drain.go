@@ -77,6 +77,13 @@ func (w Wait) Concerns(gpu partition.Address) bool {
 	return w.Everything() || slices.Contains(w.GPUs, gpu)
 }
 
+// NoteOf reports whether a text of [Notes] is about that holder.
+func NoteOf(holder, text string) bool {
+	return strings.HasPrefix(text, holder+waits)
+}
+
+const waits = " waits for the end of "
+
 // Notes returns a text for the status while a process waits.
 func Notes(h *host.Host) []string {
 	w := Now(h)
@@ -88,11 +95,11 @@ func Notes(h *host.Host) []string {
 		for i, a := range w.GPUs {
 			gpus[i] = string(a)
 		}
-		return []string{fmt.Sprintf("%s waits for the end of the leases of %s, and no new ones of these GPUs are given", w.Holder, strings.Join(gpus, ", "))}
+		return []string{fmt.Sprintf("%s%sthe leases of %s, and no new ones of these GPUs are given", w.Holder, waits, strings.Join(gpus, ", "))}
 	}
 	var units []string
 	for _, l := range host.LeaseHolders(h) {
 		units = append(units, l.Unit)
 	}
-	return []string{fmt.Sprintf("%s waits for the end of all leases (%s), and no new ones are given", w.Holder, strings.Join(units, ", "))}
+	return []string{fmt.Sprintf("%s%sall leases (%s), and no new ones are given", w.Holder, waits, strings.Join(units, ", "))}
 }

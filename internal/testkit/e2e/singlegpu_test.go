@@ -310,6 +310,9 @@ func leasedGPU(m machine) {
 	kept = m.units(workers(4, 6)...)
 	m.run("systemctl stop 'dcm-lease-*.scope'")
 	m.await("/run/idle", "exit status 0")
+	if out := m.run("cat /run/idle"); strings.Contains(out, "warning") {
+		m.t.Errorf("%s: want no warning about its own wait, got %q", who, out)
+	}
 	m.untouched(kept)
 	m.run("dcm run --mode CPX/NPS1 -n 16 -- true")
 	m.exits(0, "dcm status")

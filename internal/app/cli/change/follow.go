@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"dcm/internal/app/cli/client"
@@ -17,6 +18,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
+	"dcm/internal/leases/drain"
 	"dcm/internal/linux/journal"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
@@ -127,7 +129,7 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	if state == nil {
 		return errors.Join(err, unread, errors.New("see dcm status and journalctl -u dcm -u dcm-apply"))
 	}
-	for _, w := range state.Warnings {
+	for _, w := range withoutOwnWait(h, state.Warnings) {
 		con.Warn(w)
 	}
 	switch {
@@ -143,6 +145,12 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 		return exitcode.With(exitcode.Transient, fmt.Errorf("profile %s: the change is not complete (%s)\nhint: dcm status shows the progress", state.Profile, state.Progress))
 	}
 	return Failure(state)
+}
+
+// withoutOwnWait removes the warning that this command waits for the end of leases.
+func withoutOwnWait(h *host.Host, warnings []string) []string {
+	own := h.Asked(append([]string{"dcm"}, os.Args[1:]...)).String()
+	return slices.DeleteFunc(slices.Clone(warnings), func(w string) bool { return drain.NoteOf(own, w) })
 }
 
 // stateAtRest returns the state of an idle daemon: from the bus, or if the daemon failed to

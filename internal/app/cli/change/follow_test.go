@@ -2,6 +2,7 @@ package change
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/drain"
 )
 
 // Without inotify the run is made, and its steps are not shown.
@@ -53,6 +56,26 @@ func TestFailure_ExitStatus(t *testing.T) {
 	} {
 		if got := exitcode.Code(Failure(&tt.state)); got != tt.want {
 			t.Errorf("%s: exit status %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// dcm apply --when-idle does not warn about its own wait.
+func TestWithoutOwnWait(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, gpus := range [][]partition.Address{nil, {"0000:85:00.0"}} {
+		d, err := drain.Start(h, append([]string{"dcm"}, os.Args[1:]...), gpus)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := drain.Notes(h)
+		d.End()
+		other := "dcm apply --when-idle, by alice waits for the end of all leases (x.scope), and no new ones are given"
+		if got := withoutOwnWait(h, append(notes, other)); len(notes) != 1 || len(got) != 1 || got[0] != other {
+			t.Errorf("of %q are left %q, want the wait of alice", notes, got)
 		}
 	}
 }
