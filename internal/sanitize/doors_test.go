@@ -213,6 +213,7 @@ func doors() map[string]string {
 		"unit.DaemonCmd":           compared,
 		"change.idleWait.limit":    "the command line, escaped by drain.Start",
 		"change.follow":            "the command line, escaped by host.Asked",
+		"change.withoutOwnWait":    compared,
 		"configure.judging":        callers,
 		"configure.readInput":      callers,
 		"query.topOptions.check":   "checks whether it is a terminal",
