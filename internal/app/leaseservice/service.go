@@ -22,7 +22,7 @@ import (
 // leaseGroup is the group whose members may have leases without authorization.
 const leaseGroup = "dcm"
 
-// Service implements [dbusapi.LeaseService].
+// Service implements [dbusapi.LeaseService] and [dbusapi.QueueService].
 type Service struct {
 	allocator  *lease.Allocator
 	config     func() *config.Config // the effective one

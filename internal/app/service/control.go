@@ -16,7 +16,8 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// control executes calls from the bus that concern profiles. It is a [dbusapi.ProfileService].
+// control executes calls from the bus that concern profiles. It is a [dbusapi.ProfileService] and a
+// [dbusapi.Planner].
 type control struct {
 	host     *host.Host
 	node     *gpu.Node // reads sysfs, and starts a vendor program where that is needed

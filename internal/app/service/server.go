@@ -84,10 +84,13 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, log)
 	s.config.changed = s.leases.ApplyLimits
 	s.dropins = newKeeper(h, s.config, s.status.refresh, log)
+	calls := control{h, host.OpenNode(h, nil), s.requests, s.status.caughtUp, s.config}
 	s.bus = dbusapi.New(dbusapi.SystemBus, dbusapi.Control{
-		Profiles:  control{h, host.OpenNode(h, nil), s.requests, s.status.caughtUp, s.config},
+		Profiles:  calls,
+		Planner:   calls,
 		Documents: documents{h, s.status, s.leases},
 		Leases:    s.leases,
+		Queue:     s.leases,
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
 	s.status.held = s.leases.Held

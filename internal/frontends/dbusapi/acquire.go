@@ -161,10 +161,10 @@ func sendPosition(c call, p QueuePosition) {
 
 // queue returns the wait queue to any caller.
 func (h *handler) queue(call) ([]any, error) {
-	text, err := json.Marshal(status.List[status.Queued](h.control.Leases.Queue()))
+	text, err := json.Marshal(status.List[status.Queued](h.control.Queue.Queue()))
 	return []any{string(text)}, toBusError(err)
 }
 
 func (h *handler) dequeue(c call) ([]any, error) {
-	return nil, toBusError(h.control.Leases.Dequeue(c.caller(), int(c.body[0].(uint32))))
+	return nil, toBusError(h.control.Queue.Dequeue(c.caller(), int(c.body[0].(uint32))))
 }

@@ -12,8 +12,10 @@ import (
 // D-Bus error of that type.
 type Control struct {
 	Profiles  ProfileService
+	Planner   Planner
 	Documents DocumentService
 	Leases    LeaseService
+	Queue     QueueService
 }
 
 // ProfileService changes the GPUs and the selected profile.
@@ -29,6 +31,10 @@ type ProfileService interface {
 	// Reload reads the configuration and inspects the GPUs. It returns an error if the
 	// configuration cannot be used.
 	Reload(ctx context.Context, by Caller) error
+}
+
+// Planner plans changes and makes none.
+type Planner interface {
 	// Plan returns the steps that Use would make for the profile, or Apply if profile is "". It
 	// reads the configuration files for root only; for other callers it uses the effective
 	// configuration.
@@ -57,6 +63,10 @@ type LeaseService interface {
 	// Extend sets the time limit of a lease, counted from its start. Root may extend any lease,
 	// other users only their own.
 	Extend(ctx context.Context, by Caller, lease string, limit time.Duration) error
+}
+
+// QueueService serves the queue of requests for leases.
+type QueueService interface {
 	// Queue lists the requests that wait for a lease, in the order in which they are served.
 	Queue() []status.Queued
 	// Dequeue removes a request from the queue. Root may remove any request, other users only

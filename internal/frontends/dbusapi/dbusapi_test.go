@@ -118,11 +118,13 @@ func (b *broker) owned() {
 // anyService serves every call.
 type anyService interface {
 	ProfileService
+	Planner
 	DocumentService
 	LeaseService
+	QueueService
 }
 
-func controlBy(s anyService) Control { return Control{s, s, s} }
+func controlBy(s anyService) Control { return Control{s, s, s, s, s} }
 
 // desk is a [Control] that records its calls.
 type desk struct {

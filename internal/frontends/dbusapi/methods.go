@@ -88,7 +88,7 @@ func (h *handler) plan(c call) ([]any, error) {
 		return nil, toBusError(err)
 	}
 	defer leave()
-	p, err := h.control.Profiles.Plan(ctx, c.caller(), profile)
+	p, err := h.control.Planner.Plan(ctx, c.caller(), profile)
 	if err != nil {
 		return nil, toBusError(err)
 	}
