@@ -23,6 +23,7 @@ export function connect(cockpit, changed) {
         plan: profile => call("Plan", "s", [profile]),
         use: profile => call("Use", "s", [profile], { timeout: patience }),
         apply: () => call("Apply", "", [], { timeout: patience }),
+        release: lease => call("Release", "s", [lease]),
         close: () => client.close(),
     };
 }

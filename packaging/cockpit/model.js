@@ -9,23 +9,23 @@ export const tone = code => ["good", "warning", "danger"][code] || "unknown";
 
 export function model(account) {
     const health = account.health || {};
-    const holders = account.holders || [];
+    const busy = health.state === "changing" || (account.last_run || {}).result === "running";
     return {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
-        effective: account.profile.in_force,
         selected: account.profile.selected,
         applied: account.profile.applied,
         source: account.profile.source,
         profiles: account.profile.defined || [],
         phase: (account.daemon || {}).phase || "",
         retry: (account.daemon || {}).retry || "",
-        busy: health.state === "changing" || (account.last_run || {}).result === "running",
-        gpus: (account.gpus || []).map(g => card(g, account)),
-        missing: (account.expected || {}).missing || [],
-        clients: (account.clients || []).map(client),
-        holders: holders.map(holder),
+        busy,
+        gpus: cards(account),
+        empty: !(account.gpus || []).some(g => !g.why) && !((account.expected || {}).missing || []).length,
+        clients: (account.clients || []).map(c => client(c, busy)),
+        holders: (account.holders || []).map(holder),
+        leases: (account.leases || []).map(lease),
         queue: (account.queue || []).map(queued),
         run: run(account.last_run),
     };
@@ -33,9 +33,19 @@ export function model(account) {
 
 export const shape = mode => {
     if (!mode) return "";
-    if (mode.slices) return mode.slices.length ? mode.slices.join(" + ") : mode.whole || "whole";
+    if (mode.slices) return mode.slices.length ? together(mode.slices) : mode.whole || "whole";
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
+
+// together joins equal neighbours: "3g.40gb + 4 × 1g.10gb".
+function together(slices) {
+    const joined = [];
+    for (const name of slices) {
+        if (joined.at(-1)?.name === name) joined.at(-1).n++;
+        else joined.push({ name, n: 1 });
+    }
+    return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(" + ");
+}
 
 // kind is the class that colours a part.
 export function kind(mode) {
@@ -44,31 +54,48 @@ export function kind(mode) {
     return /^\d+g\./.test(mode) ? "parts-slice" : "parts-other";
 }
 
-// now is the mode that the current run last read back, if it differs from the account. Until
-// the end of the run the account does not change.
-function now(gpu, last) {
-    if (!last || last.result !== "running") return null;
-    const g = (last.gpus || []).find(g => g.address === gpu.address);
-    return g && g.now && g.now.compute && shape(g.now) !== shape(gpu.mode) ? g.now : null;
+// moving is the GPU in the report of the current run: the mode that was last read back, and the one that
+// the run is to set. Until the end of the run the GPUs of the account do not change.
+function moving(gpu, last) {
+    const g = last && last.result === "running" && (last.gpus || []).find(g => g.address === gpu.address);
+    return g && shape(g.now) ? g : null;
 }
 
 // sketch derives the partitions of a GPU from its mode.
 function sketch(mode) {
+    if (mode.slices) return mode.slices.map((name, index) => ({ name: "", index, mode: name }));
     const n = parts[mode.compute] || 0, domains = Number(/^NPS(\d+)$/.exec(mode.memory)?.[1] || 1);
     return Array.from({ length: n }, (_, index) => ({
         name: "", index, mode: shape(mode), memory_domain: Math.floor(index * domains / n),
     }));
 }
 
+// cards are the GPUs. A missing GPU keeps its place and number. With two vendors the titles have them.
+function cards(account) {
+    const gpus = [...(account.gpus || [])];
+    for (const lost of (account.expected || {}).lost || []) {
+        const after = gpus.findIndex(g => lost.index >= 0 && g.vendor === lost.vendor && g.index > lost.index);
+        gpus.splice(after < 0 ? gpus.length : after, 0, { ...lost, lost: true });
+    }
+    const vendors = new Set(gpus.filter(g => g.index >= 0).map(g => g.vendor));
+    const title = g => [vendors.size > 1 && g.vendor ? g.vendor.toUpperCase() : "GPU", g.index >= 0 ? g.index : ""].join(" ").trim();
+    return gpus.map(g => ({ title: title(g), ...card(g, account) }));
+}
+
 function card(gpu, account) {
-    const moved = now(gpu, account.last_run);
-    const divided = moved ? sketch(moved) : (account.partitions || []).filter(p => p.gpu === gpu.address);
+    const running = moving(gpu, account.last_run);
+    const moved = running && shape(running.now) !== shape(gpu.mode);
+    const divided = moved ? sketch(running.now) : (account.partitions || []).filter(p => p.gpu === gpu.address);
     const cells = divided.map(p => cell(p, account));
-    if (moved) gpu = { ...gpu, mode: moved };
+    if (running) gpu = { ...gpu, mode: running.now, want: running.want };
     const mode = shape(gpu.mode), want = shape(gpu.want);
     return {
         address: gpu.address,
-        title: gpu.index >= 0 ? `GPU ${gpu.index}` : "GPU",
+        lost: Boolean(gpu.lost),
+        since: gpu.since || "",
+        reloading: reloading(account.last_run),
+        left: Boolean(gpu.left),
+        error: failed(gpu, account.last_run),
         model: gpu.model || gpu.name || gpu.driver || "",
         mode,
         want: want && want !== mode && !gpu.skipped ? want : "",
@@ -83,6 +110,17 @@ function card(gpu, account) {
     };
 }
 
+// reloading reports whether a run reloads the driver now.
+const reloading = last => Boolean(last) && last.result === "running" && (last.steps || []).some(s => s.kind === "reload" && happened(s.started) && !happened(s.finished));
+
+// failed is why the last run could not change a GPU.
+function failed(gpu, last) {
+    const g = last && last.result !== "applied" && (last.gpus || []).find(g => g.address === gpu.address);
+    return (g && g.error) || "";
+}
+
+const happened = time => Boolean(time) && !/^0001/.test(time);
+
 // open are the devices of a GPU's driver that a process without a partition has open. The
 // partitions stay free, but the partitioning cannot change.
 function open(gpu, account) {
@@ -95,7 +133,8 @@ function open(gpu, account) {
 function cell(part, account) {
     const by = (account.holders || []).filter(h => part.name && (h.devices.includes(part.render_node) || h.devices.includes(part.card)));
     const kept = (account.reservations || []).filter(r => (r.partitions || []).includes(part.name));
-    const who = by.map(h => `${h.command} (${h.pid})`);
+    const leased = (account.leases || []).filter(l => part.name && (l.partitions || []).includes(part.name));
+    const who = [...leased.map(l => `${l.user}: ${l.command} (${l.lease})`), ...by.filter(h => !leased.some(l => l.lease === h.unit)).map(h => `${h.command} (${h.pid})`)];
     const c = {
         name: part.name,
         index: part.index,
@@ -107,7 +146,7 @@ function cell(part, account) {
         node: part.render_node,
         who,
         kept: kept.map(r => r.unit || r.name),
-        held: by.length > 0,
+        held: who.length > 0,
     };
     c.label = [
         `Partition ${c.index}`, c.mode, c.memory, c.node,
@@ -124,9 +163,16 @@ function domains(cells) {
     return [...by.keys()].sort((a, b) => a - b).map(index => ({ index, cells: by.get(index) }));
 }
 
-function client(c) {
+// client is a unit that is restarted around a change. During the change it is stopped on purpose.
+function client(c, busy) {
     const state = c.load === "not-found" ? "not installed" : c.sub ? `${c.active} (${c.sub})` : c.active;
-    return { unit: c.unit, state, before: c.before || "", back: c.back, result: c.result || "" };
+    const stopped = busy && !c.back && c.load !== "not-found";
+    return { unit: c.unit, state: stopped ? "stopped for the change" : state, before: c.before || "", back: c.back, stopped, result: c.result || "" };
+}
+
+function lease(l) {
+    const kind = l.exclusive ? ", exclusive" : l.share ? `, shared by ${l.share}` : "";
+    return { lease: l.lease, user: l.user, command: l.command, size: (l.partitions || []).join(", ") + kind, since: l.since, until: l.until || "" };
 }
 
 function holder(h) {
@@ -141,15 +187,22 @@ function queued(q) {
     return { position: q.position, id: q.id, user: q.user, size: size + kind, time: q.time || 0, since: q.since, reason: q.reason };
 }
 
+// Each step before, during and after it, and if it failed. The GPU stands before it, the mode after it.
 const tenses = {
-    memory: ["requesting", "requested"], compute: ["switching to", "switched to"],
-    reload: ["reloading the driver", "reloaded the driver"],
+    memory: ["request", "requesting", "requested", "could not request"],
+    compute: ["switch to", "switching to", "switched to", "could not be switched to"],
+    reload: ["reload the driver", "reloading the driver", "reloaded the driver", "could not reload the driver"],
+    "mig-clear": ["destroy instances", "destroying instances", "destroyed instances", "could not destroy instances"],
+    "mig-mode": ["set", "setting", "set", "could not set"],
+    "mig-fill": ["create", "creating", "created", "could not create"],
 };
 
 // run converts the last run; null if there was none.
 function run(last) {
     if (!last) return null;
+    const steps = (last.steps || []).map(step);
     return {
+        done: steps.filter(s => s.over).length,
         profile: last.profile,
         result: last.result,
         running: last.result === "running",
@@ -157,16 +210,17 @@ function run(last) {
         finished: last.finished || "",
         error: last.error ? last.error.text : "",
         hint: last.error ? last.error.hint || "" : "",
-        steps: (last.steps || []).map(step),
+        steps,
     };
 }
 
 function step(s) {
-    const over = Boolean(s.finished) && !/^0001/.test(s.finished);
-    const words = (tenses[s.kind] || [s.kind, s.kind])[over ? 1 : 0];
-    const what = s.kind === "reload" ? words : `${words} ${s.to || (s.mig || []).join(" + ")}`;
+    const over = happened(s.finished), begun = happened(s.started) || over;
+    const words = (tenses[s.kind] || Array(4).fill(s.kind))[s.error ? 3 : over ? 2 : begun ? 1 : 0];
+    const what = s.kind === "reload" || s.kind === "mig-clear" ? words : `${words} ${s.to || together(s.mig || [])}`;
     const where = s.hive && s.hive.length > 1 ? `${s.hive.length} GPUs` : s.gpu || "";
-    return { text: [where, what].filter(Boolean).join(": ") + (s.undo ? " (rollback)" : ""), over, error: s.error || "" };
+    const took = over && happened(s.started) ? Date.parse(s.finished) - Date.parse(s.started) : null;
+    return { text: (s.undo ? "undo: " : "") + [where, what].filter(Boolean).join(": "), begun, over, took, error: s.error || "" };
 }
 
 export function bytes(n) {

@@ -11,7 +11,7 @@ const $ = id => document.getElementById(id);
 
 const state = {
     bus: null, admin: false, now: null, gone: null, past: [],
-    fits: {}, fitted: "", chosen: "", plan: null, refused: null, failed: null, asking: false,
+    fits: {}, fitted: "", chosen: "", plan: null, refused: null, failed: null, asking: false, failedAt: null,
 };
 
 // once runs one task at a time. A call during a run causes one more run.
@@ -36,6 +36,9 @@ const look = once(async () => {
         say(news(state.now, now));
         state.now = now;
         state.gone = null;
+        const cause = JSON.stringify([now.selected, now.applied, now.health.summary]);
+        state.failedAt ??= cause;
+        if (state.failedAt !== cause) state.failed = null; // the refusal is old
         state.past = past(await bus.history().catch(() => []));
     } catch (error) {
         if (bus !== state.bus) return;
@@ -50,11 +53,15 @@ function say(text) {
     if (text) $("live").textContent = text;
 }
 
+// facts is what plans and refusals depend on. After a change of it they are old.
+const facts = now => JSON.stringify([now.profiles, now.selected, now.health.summary, now.problems, now.gpus.map(g => [g.address, g.mode]), now.clients]);
+
 // fit plans each profile if the GPUs or the profiles have changed.
 async function fit(bus) {
-    const at = JSON.stringify([state.now.profiles, state.now.effective, state.now.gpus.map(g => [g.address, g.mode]), state.now.clients]);
+    const at = facts(state.now);
     if (state.fitted === at) return;
     state.fitted = at;
+    state.fits = {};
     if (state.chosen) planned();
     for (const name of state.now.profiles) {
         let found;
@@ -106,6 +113,19 @@ async function apply() {
     }
     state.asking = false;
     state.fitted = "";
+    state.failedAt = null;
+    await look();
+}
+
+async function release(lease) {
+    try {
+        await state.bus.release(lease);
+        say(`${lease} was released.`);
+    } catch (error) {
+        say(refusal(error).reason);
+        redraw($("health"), refusal(error), ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
+        return;
+    }
     await look();
 }
 
@@ -115,18 +135,21 @@ function show() {
     document.body.classList.toggle("gone", Boolean(state.gone));
     if (state.gone) redraw($("health"), state.gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
     if (!now) return;
-    const { health, problems, warnings, missing, effective, source } = now;
-    if (!state.gone) redraw($("health"), { health, problems, warnings, missing, effective, source }, draw.health);
+    const { health, problems, warnings, selected, applied, source } = now;
+    document.body.classList.toggle("empty", now.empty);
+    if (!state.gone) redraw($("health"), { health, problems, warnings, selected, applied, source }, draw.health);
     redraw($("run"), state.gone ? null : now.run, draw.run);
     redraw($("legend"), now.gpus, draw.legend);
     redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));
-    redraw($("profiles"), { names: now.profiles, effective }, data => draw.profiles(data, state.chosen, choose));
+    redraw($("profiles"), { names: now.profiles, selected, applied }, data => draw.profiles(data, state.chosen, choose));
     draw.fitting(now.profiles, state.fits);
     redraw($("plan"), {
         chosen: state.chosen, plan: state.plan, refused: state.refused, failed: state.failed,
-        busy: state.asking || now.busy, admin: state.admin && !state.gone, effective,
+        busy: state.asking || now.busy, admin: state.admin && !state.gone, selected,
     }, data => draw.plan(data, apply));
     redraw($("clients"), now.clients, draw.clients);
+    redraw($("partitions"), now.gpus, draw.partitions);
+    redraw($("leases"), { list: now.leases, admin: state.admin && !state.gone }, data => draw.leases(data, release));
     redraw($("holders"), now.holders, draw.holders);
     redraw($("queue"), now.queue, draw.queue);
     redraw($("history"), state.past, draw.history);
@@ -144,6 +167,12 @@ function begin(cockpit, admin) {
 follow(window);
 $("look").addEventListener("click", () => { state.fitted = ""; look(); });
 const cockpit = window.cockpit;
+document.addEventListener("click", event => {
+    const link = event.target.closest("a[data-jump]");
+    if (!link) return;
+    event.preventDefault();
+    cockpit.jump(link.dataset.jump);
+});
 const permission = cockpit.permission({ admin: true });
 permission.addEventListener("changed", () => begin(cockpit, Boolean(permission.allowed)));
 begin(cockpit, Boolean(permission.allowed));

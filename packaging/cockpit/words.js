@@ -4,6 +4,9 @@ const kinds = {
     memory: s => `request ${s.to} for ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
     compute: s => `switch ${gpus(s)} to ${s.to}${s.from ? ` (now ${s.from})` : ""}`,
     reload: () => "reload the driver",
+    "mig-clear": s => `destroy instances of ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
+    "mig-mode": s => `set ${gpus(s)} to ${s.to}`,
+    "mig-fill": s => `create ${s.to} on ${gpus(s)}`,
 };
 
 export const count = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;
@@ -19,7 +22,7 @@ export function plan([profile, steps, clients]) {
     const joined = [];
     for (const [kind, devices, from, to] of steps) {
         const last = joined.at(-1);
-        if (last && kind === "compute" && last.kind === kind && last.from === from && last.to === to)
+        if (last && kind !== "memory" && kind !== "reload" && last.kind === kind && last.from === from && last.to === to)
             last.devices = last.devices.concat(devices);
         else joined.push({ kind, devices, from, to });
     }
@@ -58,6 +61,7 @@ export function effort({ steps, restarts }) {
 // past converts the history, the latest first.
 export function past(entries) {
     return [...entries].reverse().map(e => ({
+        id: e.id || "",
         began: e.started,
         took: e.finished ? duration(Date.parse(e.finished) - Date.parse(e.started)) : "",
         result: e.result,

@@ -59,7 +59,6 @@ test("health, clients and holders have texts", () => {
     assert.deepEqual(m.health, { state: "waiting", summary: "A process blocks the change", tone: "danger" });
     assert.deepEqual(m.clients.map(c => c.state), ["active (running)", "not installed"]);
     assert.equal(m.holders[0].way, true);
-    assert.deepEqual(m.missing, ["0000:26:00.0"]);
     assert.deepEqual([0, 1, 2, 3, undefined].map(tone), ["good", "warning", "danger", "unknown", "unknown"]);
 });
 
@@ -83,8 +82,37 @@ test("a GPU on its way says where to", () => {
     assert.equal(model(a).gpus[0].want, "");
 });
 
+test("a missing GPU keeps its place and number", () => {
+    const a = account();
+    a.gpus = [0, 1, 3].map(index => ({ index, vendor: "amd", address: `0000:0${index}:00.0`, mode: {}, want: {} }));
+    a.expected.lost = [{ index: 2, vendor: "amd", address: "0000:02:00.0", model: "MI300X", since: "2026-11-22T10:34:00Z" }, { index: -1, vendor: "", address: "", model: "" }];
+    assert.deepEqual(model(a).gpus.map(g => [g.title, g.lost, g.since]), [
+        ["GPU 0", false, ""], ["GPU 1", false, ""], ["GPU 2", true, "2026-11-22T10:34:00Z"], ["GPU 3", false, ""], ["GPU", true, ""],
+    ]);
+    a.gpus.push({ index: 0, vendor: "nvidia", address: "0000:9d:00.0", mode: {}, want: {} });
+    assert.deepEqual(model(a).gpus.map(g => g.title).slice(-2), ["NVIDIA 0", "GPU"]);
+});
+
+test("a leased partition is held before its nodes are open", () => {
+    const a = account();
+    a.leases = [{ lease: "dcm-lease-0-1.scope", user: "ada", command: "train", partitions: ["0000:05:00.0-0"], share: 0, exclusive: true, since: "2026-11-22T10:34:00Z", until: null }];
+    a.holders.push({ pid: 8, command: "train", unit: "dcm-lease-0-1.scope", devices: ["/dev/dri/renderD128"] });
+    const m = model(a), [cell] = m.gpus[0].domains[0].cells;
+    assert.deepEqual(cell.who, ["ada: train (dcm-lease-0-1.scope)"]);
+    assert.equal(m.gpus[0].held, 2);
+    assert.deepEqual([m.leases[0].size, m.leases[0].until], ["0000:05:00.0-0, exclusive", ""]);
+});
+
+test("a host without GPUs is empty, and one whose GPUs are missing is not", () => {
+    const none = { profile: {}, gpus: [{ index: -1, address: "0000:99:00.0", why: "no driver", mode: {}, want: {} }] };
+    assert.equal(model(none).empty, true);
+    assert.equal(model({ ...none, expected: { missing: ["0000:05:00.0"] } }).empty, false);
+    assert.equal(model(account()).empty, false);
+});
+
 test("a GPU of slices is as well", () => {
     assert.equal(shape({ slices: ["3g.40gb", "1g.10gb"] }), "3g.40gb + 1g.10gb");
+    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb", "1g.10gb"] }), "3g.40gb + 2 × 1g.10gb");
     assert.equal(shape({ whole: "MIG off" }), "MIG off");
     assert.deepEqual(["CPX/NPS4", "SPX", "1g.10gb", "?"].map(kind), ["parts-8", "parts-1", "parts-slice", "parts-other"]);
 });
@@ -100,20 +128,38 @@ test("a run has a text for each step", () => {
         profile: "cpx-nps4", result: "running", started: "2026-11-21T12:00:00Z", steps: [
             { kind: "memory", hive: ["a", "b"], from: "NPS1", to: "NPS4", finished: "2026-11-21T12:00:01Z" },
             { kind: "reload", started: "2026-11-21T12:00:01Z" },
+            { kind: "compute", gpu: "a", to: "SPX", undo: true },
         ],
     };
     const m = model(a);
     assert.equal(m.busy, true);
     a.health = { state: "changing", code: 1, summary: "A change is under way" };
     assert.equal(model(a).health.tone, "busy");
-    assert.deepEqual(m.run.steps.map(s => [s.text, s.over]), [["2 GPUs: requested NPS4", true], ["reloading the driver", false]]);
+    assert.deepEqual(m.run.steps.map(s => [s.text, s.begun, s.over]), [
+        ["2 GPUs: requested NPS4", true, true], ["reloading the driver", true, false], ["undo: a: switch to SPX", false, false],
+    ]);
+    assert.deepEqual([m.run.done, m.gpus[0].reloading], [1, true]);
+    const failed = { kind: "compute", gpu: "a", to: "SPX", started: "2026-11-21T12:00:00Z", finished: "2026-11-21T12:00:02Z", error: "busy" };
+    a.last_run = { profile: "spx", result: "failed", steps: [failed], gpus: [{ address: "0000:05:00.0", error: "busy" }] };
+    assert.deepEqual([model(a).run.steps[0].text, model(a).run.steps[0].took, model(a).gpus[0].error], ["a: could not be switched to SPX", 2000, "busy"]);
+});
+
+test("a client is stopped on purpose during a change", () => {
+    const a = account();
+    a.clients[0].back = false;
+    assert.deepEqual(model(a).clients.map(c => [c.state, c.stopped]), [["active (running)", false], ["not installed", false]]);
+    a.last_run = { profile: "cpx", result: "running" };
+    assert.deepEqual(model(a).clients.map(c => [c.state, c.stopped]), [["stopped for the change", true], ["not installed", false]]);
 });
 
 test("a GPU that a run has switched is drawn so before the run is over", () => {
     const a = account();
-    a.last_run = { profile: "dpx", result: "running", gpus: [{ address: "0000:05:00.0", now: { compute: "DPX", memory: "NPS2" } }] };
+    const want = { compute: "DPX", memory: "NPS2" };
+    a.last_run = { profile: "dpx", result: "running", gpus: [{ address: "0000:05:00.0", now: { compute: "CPX", memory: "NPS4" }, want }] };
+    assert.deepEqual([model(a).gpus[0].mode, model(a).gpus[0].want], ["CPX/NPS4", "DPX/NPS2"]);
+    a.last_run.gpus[0].now = want;
     const [gpu] = model(a).gpus;
-    assert.equal(gpu.mode, "DPX/NPS2");
+    assert.deepEqual([gpu.mode, gpu.want], ["DPX/NPS2", ""]);
     assert.deepEqual(gpu.domains.map(d => d.cells.map(c => c.kind)), [["parts-2"], ["parts-2"]]);
     a.last_run.result = "applied";
     assert.equal(model(a).gpus[0].mode, "CPX/NPS4");
@@ -127,6 +173,8 @@ test("a plan has its restarts, and consecutive GPUs are one step", () => {
     assert.deepEqual(n.steps, ["request NPS4 for 2 GPUs (now NPS1)", "reload the driver"]);
     assert.equal(effort(n), "reloads the driver");
     assert.equal(effort(plan(["x", [], []])), "no change");
+    const mig = plan(["mixed", [["mig-clear", ["a"], "1g.10gb", ""], ["mig-fill", ["a"], "", "3g.40gb"], ["mig-fill", ["b"], "", "3g.40gb"]], []]);
+    assert.deepEqual(mig.steps, ["destroy instances of a (now 1g.10gb)", "create 3g.40gb on 2 GPUs"]);
 });
 
 test("a refusal is parted from its hint", () => {
