@@ -73,6 +73,7 @@ type host struct {
 	choice      systemd.Unit               // the state of dcm-reserve.service after its run
 	choose      func(h *host) systemd.Unit // the run of dcm-reserve.service; nil: it chooses partitions for all reservations
 
+	prepare  func(*Daemon) // changes a daemon before its start; nil: nothing
 	withheld runstate.Withheld
 	failed   map[string]time.Time // services that have failed, and when they were started
 	triggers []string             // units that start the clients
@@ -239,6 +240,9 @@ func (h *host) start() <-chan error {
 		Limits: Limits{Retry: h.retry},
 	}
 	h.stop = cancel
+	if h.prepare != nil {
+		h.prepare(d)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx, h.initial) }()
 	h.t.Cleanup(cancel)

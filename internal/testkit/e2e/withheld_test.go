@@ -1,8 +1,6 @@
 package e2e_test
 
-import (
-	"strings"
-)
+import "strings"
 
 // requiredGPUFails: with require = true the worker of a GPU that failed does not start, and the observer,
 // which uses all GPUs. The others continue, or are back if their GPU has changed. When the fault is gone,
@@ -10,7 +8,7 @@ import (
 func requiredGPUFails(m machine) {
 	before := m.run("cat " + settings)
 	m.put(settings, eachGPU("same")+"[apply]\nunit-of-change = \"gpu\"\n[clients]\nrequire = true\n"+split("five", 5)+split("pair", 4, 5))
-	m.run("systemctl reload dcm; dcm use same")
+	m.run("systemctl reload dcm; dcm use same; systemctl start dcm-apply") // without a reboot, it may not have run yet
 	m.rested("watcher.service")
 
 	kept, affected := m.units(workers(5)...), m.units("worker@5.service", "watcher.service")
