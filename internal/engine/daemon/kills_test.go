@@ -14,7 +14,7 @@ func newKiller(t *testing.T, given func(*requiring)) *killer {
 	k := &killer{requiring: newRequiring(t, "3 4 5")}
 	k.wantedBy = "multi-user.target"
 	given(k.requiring)
-	k.prepare  = k.attach
+	k.prepare = k.attach
 	return k
 }
 
