@@ -15,6 +15,7 @@ import (
 
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/rendered"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 const manifests = "../../packaging/kubernetes"
@@ -89,9 +90,9 @@ func TestAccount_Permissions(t *testing.T) {
 
 func TestManifests_Names(t *testing.T) {
 	for file, words := range map[string][]string{
-		"policy/policy.yaml": {cluster.State},
+		"policy/policy.yaml": {vendor.AMD.State, vendor.AMD.Taint.Key, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, vendor.Paused},
 		"base/budget.yaml":   {cluster.Budget + `: ""`},
-		"README.md":          {cluster.Profile, cluster.State, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
+		"README.md":          {vendor.AMD.Profile, vendor.AMD.State, vendor.NVIDIA.Profile, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
 	} {
 		text, err := os.ReadFile(filepath.Join(manifests, file))
 		if err != nil {
@@ -111,8 +112,9 @@ func TestOverlaysRender(t *testing.T) {
 		selector  string
 		more      []string
 	}{
-		"plain":            {"dcm", "map[deviceconfig.org/agent:true kubernetes.io/os:linux]", []string{"Namespace /dcm"}},
-		"amd-gpu-operator": {"kube-amd-gpu", "map[deviceconfig.org/agent:true feature.node.kubernetes.io/amd-gpu:true kubernetes.io/os:linux]", nil},
+		"plain":               {"dcm", "map[deviceconfig.org/agent:true kubernetes.io/os:linux]", []string{"Namespace /dcm"}},
+		"amd-gpu-operator":    {"kube-amd-gpu", "map[deviceconfig.org/agent:true feature.node.kubernetes.io/amd-gpu:true kubernetes.io/os:linux]", nil},
+		"nvidia-gpu-operator": {"gpu-operator", "map[deviceconfig.org/agent:true kubernetes.io/os:linux nvidia.com/gpu.present:true]", nil},
 	}
 	for overlay, tt := range tests {
 		t.Run(overlay, func(t *testing.T) {

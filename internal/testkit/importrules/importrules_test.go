@@ -147,20 +147,21 @@ var allowed = map[string][]string{
 
 	// A module of its own, which takes nothing of dcm's but what the socket answers.
 	"cmd/dcm-kubernetes": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster",
-		"cmd/dcm-kubernetes/internal/desired", "cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+		"cmd/dcm-kubernetes/internal/desired", "cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence", "cmd/dcm-kubernetes/internal/vendor"},
 	"cmd/dcm-kubernetes/internal/rendered":   {},
 	"cmd/dcm-kubernetes/internal/agent":      {},
+	"cmd/dcm-kubernetes/internal/vendor":     {},
 	"cmd/dcm-kubernetes/internal/feature":    {},
 	"cmd/dcm-kubernetes/internal/image":      {},
 	"cmd/dcm-kubernetes/internal/image/make": {"cmd/dcm-kubernetes/internal/image"},
-	"cmd/dcm-kubernetes/internal/sequence":   {},
-	"cmd/dcm-kubernetes/internal/desired":    {"cmd/dcm-kubernetes/internal/sequence"},
-	"cmd/dcm-kubernetes/internal/cluster":    {"cmd/dcm-kubernetes/internal/sequence"},
+	"cmd/dcm-kubernetes/internal/sequence":   {"cmd/dcm-kubernetes/internal/vendor"},
+	"cmd/dcm-kubernetes/internal/desired":    {"cmd/dcm-kubernetes/internal/sequence", "cmd/dcm-kubernetes/internal/vendor"},
+	"cmd/dcm-kubernetes/internal/cluster":    {"cmd/dcm-kubernetes/internal/sequence", "cmd/dcm-kubernetes/internal/vendor"},
 	"cmd/dcm-kubernetes/internal/standin":    {"cmd/dcm-kubernetes/internal/agent"},
 	"cmd/dcm-kubernetes/internal/real": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
-		"cmd/dcm-kubernetes/internal/sequence"},
+		"cmd/dcm-kubernetes/internal/sequence", "cmd/dcm-kubernetes/internal/vendor"},
 	"cmd/dcm-kubernetes/internal/bridge": {"cmd/dcm-kubernetes/internal/agent", "cmd/dcm-kubernetes/internal/cluster", "cmd/dcm-kubernetes/internal/desired",
-		"cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence"},
+		"cmd/dcm-kubernetes/internal/feature", "cmd/dcm-kubernetes/internal/sequence", "cmd/dcm-kubernetes/internal/vendor"},
 }
 
 // outside says which modules only certain packages may import.

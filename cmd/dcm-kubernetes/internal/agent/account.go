@@ -31,9 +31,12 @@ type Account struct {
 type GPU struct {
 	Index  int    `json:"index"`
 	Vendor string `json:"vendor"`
+	Driver string `json:"driver"`
 	Mode   struct {
-		Compute string `json:"compute"`
-		Memory  string `json:"memory"`
+		Compute string   `json:"compute"`
+		Memory  string   `json:"memory"`
+		Slices  []string `json:"slices,omitempty"` // MIG instances
+		Whole   string   `json:"whole,omitempty"`  // why there are none
 	} `json:"mode"`
 	Partitions int `json:"partitions"`
 }
@@ -50,6 +53,42 @@ func (a Account) Partitions() map[string]int {
 	for _, g := range a.GPUs {
 		if g.Vendor == "amd" && g.Index >= 0 {
 			out[strings.ToLower(strings.Trim(g.Mode.Compute+"_"+g.Mode.Memory, "_"))] += g.Partitions
+		}
+	}
+	return out
+}
+
+// Rebooting reports whether the host is going to reboot for a run.
+func (a Account) Rebooting() bool { return a.Health.State == "rebooting" }
+
+// MIG is what a host offers of NVIDIA's GPUs.
+type MIG struct {
+	Partitions map[string]int // instances by profile, and undivided GPUs as ""
+	GPUs       int
+	Empty      int // GPUs with MIG on and no instance
+}
+
+// migOff is the text of a GPU with MIG off.
+const migOff = "MIG off"
+
+// MIG counts the instances of NVIDIA's GPUs that its driver has. GPUs without MIG support are
+// undivided.
+func (a Account) MIG() MIG {
+	out := MIG{Partitions: make(map[string]int)}
+	for _, g := range a.GPUs {
+		if g.Vendor != "nvidia" || g.Index < 0 && g.Driver != "nvidia" {
+			continue
+		}
+		out.GPUs++
+		switch {
+		case len(g.Mode.Slices) > 0:
+			for _, profile := range g.Mode.Slices {
+				out.Partitions[profile]++
+			}
+		case g.Index < 0 || g.Mode.Whole == migOff:
+			out.Partitions[""]++
+		default:
+			out.Empty++
 		}
 	}
 	return out

@@ -31,7 +31,7 @@ func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (tim
 	case sequence.Delete:
 		return 0, b.delete(ctx, act.Pods)
 	case sequence.Use:
-		return 0, b.use(ctx, act.Target)
+		return 0, b.use(ctx, node, act.Target)
 	}
 	return 0, fmt.Errorf("unknown act %T", act)
 }
@@ -93,12 +93,16 @@ func (b *Bridge) delete(ctx context.Context, pods []sequence.Pod) error {
 
 // use applies the target through dcm. If the reply is lost, dcm continues, and the account shows
 // the result.
-func (b *Bridge) use(ctx context.Context, target sequence.Target) error {
-	config := b.Config.Read()
+func (b *Bridge) use(ctx context.Context, node *core.Node, target sequence.Target) error {
+	seen, err := cluster.View(node)
+	if err != nil {
+		return err
+	}
+	config := b.Config.Read(seen.Vendor)
 	if config.Hash != target.Hash {
 		return nil // the text has changed: read again
 	}
-	done, err := b.Host.UseFor(ctx, config.Text, target.Profile)
+	done, err := b.Host.UseFor(ctx, config.For(target.Profile), target.Profile)
 	if refused := (*agent.Refusal)(nil); errors.As(err, &refused) && refused.Away() {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/feature"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // Host is the dcm of this host.
@@ -31,7 +32,7 @@ type Host interface {
 
 // Config is the configuration in the cluster.
 type Config interface {
-	Read() sequence.Config
+	Read(*vendor.Vendor) sequence.Config
 	Watch(ctx context.Context, changed func()) error
 }
 

@@ -11,6 +11,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 func TestLabel_AppliesProfile(t *testing.T) {
@@ -199,7 +200,7 @@ func TestLabelRemovedWhileApplying_ReportsResult(t *testing.T) {
 	w.dcm["n1"].Run = func() {
 		w.api.Do(func(tree standin.Tree) {
 			o := tree.Get(nodes + "n1")
-			delete(standin.Sub(o, "metadata", "labels"), cluster.Profile)
+			delete(standin.Sub(o, "metadata", "labels"), vendor.AMD.Profile)
 			tree.Put(nodes+"n1", o)
 		})
 	}
@@ -295,44 +296,63 @@ func TestDaemonDown_Waits(t *testing.T) {
 // The agent is killed at each request, before and after its effect. The next agent completes the
 // change.
 func TestKillAtAnyRequest_Completes(t *testing.T) {
-	last := false
-	for at := 1; !last; at++ {
-		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d %v", at, after), func(t *testing.T) {
-				w := newWorld(t, "n1")
-				w.budget(1)
-				var n atomic.Int32
-				dead, bury := context.WithCancel(t.Context())
-				defer bury()
-				cut := make(chan struct{})
-				w.api.Meet = func(_ string, done bool) bool {
-					if done == after && n.Add(1) == int32(at) {
-						close(cut)
-						<-dead.Done()
-						return true
-					}
-					return false
-				}
-				w.label("n1", "small")
-				stop := w.start("n1")
-				select {
-				case <-cut:
-					stop()
-					bury()
-					w.start("n1")
-				case <-settled(w):
-					last = true
-				}
-				<-settled(w)
-				if wrong := w.atRest("n1"); wrong != nil {
-					t.Error(wrong)
-				}
-				if w.dcm["n1"].Uses() != 1 {
-					t.Errorf("the GPUs were changed %d times", w.dcm["n1"].Uses())
-				}
-			})
+	for of, prepare := range map[string]func(*testing.T) (*world, string){
+		"amd":    func(t *testing.T) (*world, string) { return newWorld(t, "n1"), "small" },
+		"nvidia": func(t *testing.T) (*world, string) { w := newWorld(t); w.addH100("n1"); return w, "all-balanced" },
+	} {
+		last := false
+		for at := 1; !last; at++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s %d %v", of, at, after), func(t *testing.T) {
+					w, profile := prepare(t)
+					last = !killed(w, profile, int32(at), after) || last
+				})
+			}
 		}
 	}
+}
+
+// killed has the agent killed at one of its requests. It reports false if there are not so many.
+func killed(w *world, profile string, at int32, after bool) bool {
+	t := w.t
+	w.budget(1)
+	labels := w.labels("n1")
+	var n atomic.Int32
+	dead, bury := context.WithCancel(t.Context())
+	defer bury()
+	cut := make(chan struct{})
+	w.api.Meet = func(_ string, done bool) bool {
+		if done == after && n.Add(1) == at {
+			close(cut)
+			<-dead.Done()
+			return true
+		}
+		return false
+	}
+	w.label("n1", profile)
+	stop := w.start("n1")
+	reached := true
+	select {
+	case <-cut:
+		stop()
+		bury()
+		w.start("n1")
+	case <-settled(w):
+		reached = false
+	}
+	<-settled(w)
+	if wrong := w.atRest("n1"); wrong != nil {
+		t.Error(wrong)
+	}
+	if w.dcm["n1"].Uses() != 1 {
+		t.Errorf("the GPUs were changed %d times", w.dcm["n1"].Uses())
+	}
+	for label, value := range labels {
+		if now := w.labels("n1")[label]; now != value {
+			t.Errorf("label %s is %v, want %v as before", label, now, value)
+		}
+	}
+	return reached
 }
 
 // settled returns a channel that is closed at the end of the change.

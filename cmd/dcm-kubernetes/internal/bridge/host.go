@@ -7,6 +7,7 @@ import (
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // hostState has the last account. A connection delivers accounts in order, and connections
@@ -21,19 +22,25 @@ type hostState struct {
 	end        context.CancelFunc // of the current connection
 }
 
-// now returns the host from the last account, and whether there is one.
-func (h *hostState) now() (sequence.Host, bool) {
+// now returns the host from the last account, with the GPUs of a vendor, and whether there is one.
+func (h *hostState) now(v *vendor.Vendor) (sequence.Host, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.account
-	return sequence.Host{
+	host := sequence.Host{
 		Down:       h.down,
 		Running:    a.Running(),
+		Rebooting:  a.Rebooting(),
 		Effective:  a.Profile.Effective,
 		InSync:     a.Health.InSync,
 		Problem:    a.Problem(),
 		Partitions: a.Partitions(),
-	}, h.known
+	}
+	if v == vendor.NVIDIA {
+		mig := a.MIG()
+		host.Partitions, host.Whole, host.Empty = mig.Partitions, mig.GPUs, mig.Empty
+	}
+	return host, h.known
 }
 
 // connect numbers a new connection. It lasts until the returned context ends.
@@ -76,6 +83,16 @@ func (h *hostState) lose(connection int, why error) bool {
 	return true
 }
 
+// publish writes the node's features. GPU Feature Discovery publishes those of NVIDIA's GPUs.
+func (b *Bridge) publish(a agent.Account) {
+	if len(a.Partitions()) == 0 && a.MIG().GPUs > 0 {
+		return
+	}
+	if err := b.Features.Write(a.Partitions()); err != nil {
+		b.Log.Warn("features not published", "error", err)
+	}
+}
+
 // follow keeps the account and the node's features up to date.
 func (b *Bridge) follow(ctx context.Context) {
 	for pause := time.Second; ctx.Err() == nil; {
@@ -85,9 +102,7 @@ func (b *Bridge) follow(ctx context.Context) {
 			if !b.host.learn(connection, a) {
 				return
 			}
-			if err := b.Features.Write(a.Partitions()); err != nil {
-				b.Log.Warn("features not published", "error", err)
-			}
+			b.publish(a)
 			b.nudge()
 		})
 		if ctx.Err() != nil {

@@ -11,22 +11,25 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // look collects the input of the decision. If the copy of the node that the watch keeps shows that
 // nothing has to be done, look makes no request to the API server. The node is nil while it is
 // unknown.
 func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
-	seen := sequence.Input{Now: time.Now(), ID: id(), Times: b.Times, Config: b.Config.Read(), Tidy: b.tidy, Used: b.used}
+	seen := sequence.Input{Now: time.Now(), ID: id(), Times: b.Times, Tidy: b.tidy, Used: b.used}
 	seen.Times.Budget = jitter(seen.Times.Budget)
 	node := b.latest()
-	var known bool
-	if seen.Host, known = b.host.now(); !known || node == nil {
+	if node == nil {
 		return nil, seen, nil
 	}
 	var err error
 	if seen.Node, err = cluster.View(node); err != nil {
 		return node, seen, err
+	}
+	if !b.view(&seen) {
+		return nil, seen, nil
 	}
 	switch op := seen.Node.Op; {
 	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
@@ -41,7 +44,15 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
 	if seen.Node, err = cluster.View(node); err != nil {
 		return node, seen, err
 	}
+	b.view(&seen)
 	return node, seen, b.gather(ctx, &seen)
+}
+
+// view reads host and configuration for the node's vendor. It reports whether the host is known.
+func (b *Bridge) view(seen *sequence.Input) (known bool) {
+	seen.Config = b.Config.Read(seen.Node.Vendor)
+	seen.Host, known = b.host.now(seen.Node.Vendor)
+	return known
 }
 
 func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
@@ -57,11 +68,11 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 		b.tidy = slices.ContainsFunc(seen.Leases.All, b.budget.own)
 	}
 	if sequence.Wants(*seen).Pods {
-		seen.Pods, err = b.pods(ctx)
+		seen.Pods, err = b.pods(ctx, seen.Node.Vendor)
 	}
 	// Without DRA, its objects are not read.
 	if op := seen.Node.Op; err == nil && seen.Pods != nil && (seen.Pods.Driver || op != nil && op.Sliced) {
-		seen.Pods.Slices, err = b.Cluster.Slices(ctx, b.Node)
+		seen.Pods.Slices, err = b.Cluster.Slices(ctx, seen.Node.Vendor, b.Node)
 	}
 	return err
 }
@@ -73,7 +84,7 @@ func (b *Bridge) plan(ctx context.Context, seen *sequence.Input) {
 	if !ok {
 		return
 	}
-	plan, err := b.Host.PlanFor(ctx, seen.Config.Text, target.Profile)
+	plan, err := b.Host.PlanFor(ctx, seen.Config.For(target.Profile), target.Profile)
 	refused := (*agent.Refusal)(nil)
 	switch {
 	case err == nil:
@@ -102,12 +113,12 @@ func outcome(err error) *sequence.Outcome {
 }
 
 // pods returns the node's pods with the pauses of their evictions.
-func (b *Bridge) pods(ctx context.Context) (*sequence.Pods, error) {
+func (b *Bridge) pods(ctx context.Context, v *vendor.Vendor) (*sequence.Pods, error) {
 	all, err := b.Cluster.Pods(ctx, b.Node)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := b.Cluster.ViewPods(ctx, all, b.Self)
+	pods, err := b.Cluster.ViewPods(ctx, v, all, b.Self)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/feature"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 const (
@@ -49,6 +50,9 @@ type world struct {
 	log   io.Writer
 
 	blind bool // files cannot be watched
+
+	h100     map[string]bool // nodes of NVIDIA
+	restarts int             // of their device plugins
 }
 
 // unwatched is a ConfigMap on a host without inotify instances.
@@ -58,7 +62,7 @@ func (unwatched) Watch(context.Context, func()) error { return errors.New("too m
 
 func newWorld(t *testing.T, names ...string) *world {
 	w := &world{
-		t: t, api: standin.NewAPI(t), dcm: make(map[string]*standin.DCM), dir: t.TempDir(), log: io.Discard,
+		t: t, api: standin.NewAPI(t), dcm: make(map[string]*standin.DCM), dir: t.TempDir(), log: io.Discard, h100: make(map[string]bool),
 		times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 5 * time.Millisecond, Budget: 5 * time.Millisecond, Reread: 5 * time.Millisecond, Lease: time.Hour},
 	}
 	if testing.Verbose() {
@@ -101,6 +105,10 @@ func plugin(node, uid string) standin.Object {
 // runs, and reports the number of partitions when it starts.
 func (w *world) follow(tree standin.Tree, node standin.Object) {
 	name := standin.Sub(node, "metadata")["name"].(string)
+	if w.h100[name] {
+		w.followH100(tree, node)
+		return
+	}
 	if taints, _ := standin.Sub(node, "spec")["taints"].([]any); len(taints) > 0 || tree.Get(pods+"plugin-"+name) != nil {
 		return
 	}
@@ -131,7 +139,7 @@ func (w *world) budget(n int) {
 func (w *world) label(node, profile string) {
 	w.api.Do(func(tree standin.Tree) {
 		o := tree.Get(nodes + node)
-		standin.Sub(o, "metadata", "labels")[cluster.Profile] = profile
+		standin.Sub(o, "metadata", "labels")[w.vendor(node).Profile] = profile
 		tree.Put(nodes+node, o)
 	})
 }
@@ -192,13 +200,20 @@ func (w *world) until(what string, ok func() bool) {
 	}
 }
 
+func (w *world) vendor(node string) *vendor.Vendor {
+	if w.h100[node] {
+		return vendor.NVIDIA
+	}
+	return vendor.AMD
+}
+
 // state returns the state label; "" during an operation.
 func (w *world) state(node string) string {
 	o := w.api.Get(nodes + node)
 	if standin.Sub(o, "metadata", "annotations")[cluster.Operation] != nil {
 		return ""
 	}
-	state, _ := standin.Sub(o, "metadata", "labels")[cluster.State].(string)
+	state, _ := standin.Sub(o, "metadata", "labels")[w.vendor(node).State].(string)
 	return state
 }
 
@@ -208,7 +223,7 @@ func (w *world) cordoned(node string) bool {
 
 // stateLabel returns the state label, also during an operation.
 func (w *world) stateLabel(node string) string {
-	state, _ := standin.Sub(w.api.Get(nodes+node), "metadata", "labels")[cluster.State].(string)
+	state, _ := standin.Sub(w.api.Get(nodes+node), "metadata", "labels")[w.vendor(node).State].(string)
 	return state
 }
 

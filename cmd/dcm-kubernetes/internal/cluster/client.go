@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // Client is the agent's access. It contains five API groups only, since all groups together
@@ -159,7 +160,7 @@ func only(uid string) *meta.DeleteOptions {
 
 // claims reports whether a claim has a GPU. Administrative access does not count: it is for
 // monitoring and takes the GPU from no pod.
-func (c *Client) claims(ctx context.Context, namespace, name string) (bool, error) {
+func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name string) (bool, error) {
 	claim := &resource.ResourceClaim{}
 	if err := c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim); err != nil {
 		return false, wrap(err, "read the claim %s/%s", namespace, name)
@@ -168,24 +169,21 @@ func (c *Client) claims(ctx context.Context, namespace, name string) (bool, erro
 		return false, nil
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == driver && (r.AdminAccess == nil || !*r.AdminAccess) {
+		if r.Driver == v.Driver && (r.AdminAccess == nil || !*r.AdminAccess) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// driver is the name of AMD's DRA driver in claims and slices.
-const driver = "gpu.amd.com"
-
 // Slices counts the devices that the DRA driver publishes on a node, by mode.
-func (c *Client) Slices(ctx context.Context, node string) (map[string]int, error) {
+func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (map[string]int, error) {
 	list := &resource.ResourceSliceList{}
-	err := c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+driver).Do(ctx).Into(list)
+	err := c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+v.Driver).Do(ctx).Into(list)
 	if err != nil {
 		return nil, wrap(err, "list the ResourceSlices of %s", node)
 	}
-	return ViewSlices(list.Items), nil
+	return ViewSlices(v, list.Items), nil
 }
 
 func wrap(err error, format string, a ...any) error {

@@ -9,32 +9,44 @@ import (
 	core "k8s.io/api/core/v1"
 
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
-// Labels, annotations and condition of a node.
+// Annotations and condition of a node.
 const (
-	Profile       = "dcm.amd.com/gpu-config-profile"       // label: AMD's, the user's
-	State         = "dcm.amd.com/gpu-config-profile-state" // label: AMD's, the agent's
-	Operation     = "deviceconfig.org/operation"           // annotation
-	Last          = "deviceconfig.org/last"                // annotation
+	Operation     = "deviceconfig.org/operation"
+	Last          = "deviceconfig.org/last"
 	ConditionType = "GPUProfileApplied"
 )
 
-// taint keeps GPU operands from returning. AMD's instructions have the same key with
-// NoExecute, which would end all other pods and ignore disruption budgets.
-var taint = core.Taint{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoSchedule}
+// taint keeps GPU operands from returning.
+func taint(v *vendor.Vendor) core.Taint {
+	return core.Taint{Key: v.Taint.Key, Value: v.Taint.Value, Effect: core.TaintEffectNoSchedule}
+}
 
-func isTaint(t core.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }
+func isTaint(v *vendor.Vendor) func(core.Taint) bool {
+	return func(t core.Taint) bool { return t.Key == v.Taint.Key && t.Effect == core.TaintEffectNoSchedule }
+}
 
-// View converts a node for package sequence.
+// View converts a node for package sequence. During an operation, its vendor is that of the
+// operation.
 func View(node *core.Node) (sequence.Node, error) {
+	var op *sequence.Operation
+	err := annotation(node, Operation, &op)
+	of := vendorOf(node, op)
 	v := sequence.Node{
 		Name:        node.Name,
-		Profile:     node.Labels[Profile],
-		State:       node.Labels[State],
+		Vendor:      of,
+		Profile:     node.Labels[of.Profile],
+		State:       of.StateOf(node.Labels[of.State]),
 		Cordoned:    node.Spec.Unschedulable,
-		Tainted:     slices.ContainsFunc(node.Spec.Taints, isTaint),
+		Tainted:     slices.ContainsFunc(node.Spec.Taints, isTaint(of)),
+		Op:          op,
+		Labels:      node.Labels,
 		Allocatable: make(map[string]int64),
+	}
+	if op == nil {
+		v.Conflict = vendor.Conflict(node.Labels)
 	}
 	for label := range node.Labels {
 		if strings.HasPrefix(label, "kmm.node.kubernetes.io/") && strings.HasSuffix(label, ".ready") {
@@ -42,14 +54,21 @@ func View(node *core.Node) (sequence.Node, error) {
 		}
 	}
 	for name, n := range node.Status.Allocatable {
-		if gpus(name) {
+		if of.GPU(string(name)) {
 			v.Allocatable[string(name)] = n.Value()
 		}
 	}
-	if err := annotation(node, Operation, &v.Op); err != nil {
+	if err != nil {
 		return v, err
 	}
 	return v, annotation(node, Last, &v.Last)
+}
+
+func vendorOf(node *core.Node, op *sequence.Operation) *vendor.Vendor {
+	if op != nil {
+		return vendor.Named(op.Vendor)
+	}
+	return vendor.Of(node.Labels)
 }
 
 // annotation parses an annotation of the agent. An unreadable one is an error, since its
@@ -74,7 +93,21 @@ type UnreadableError struct{ error }
 // Render returns the merge patch. It applies only to the version that was read, since other
 // writers change the list of taints too.
 func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
-	labels := map[string]any{State: orNil(p.State)}
+	var before *sequence.Operation
+	if err := annotation(seen, Operation, &before); err != nil {
+		return nil, err
+	}
+	of := vendorOf(seen, before)
+	if p.Op != nil {
+		of = vendorOf(seen, p.Op)
+	}
+	labels := map[string]any{of.State: orNil(of.Word(p.State))}
+	if p.Op == nil && before == nil && vendor.Conflict(seen.Labels) != "" {
+		for _, v := range vendor.All {
+			labels[v.State] = orNil(v.Word(p.State))
+		}
+	}
+	pause(seen, before, p.Op, labels)
 	annotations := map[string]any{Operation: nil}
 	if p.Op != nil {
 		text, err := json.Marshal(p.Op)
@@ -93,14 +126,34 @@ func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 	patch := map[string]any{"metadata": map[string]any{
 		"resourceVersion": seen.ResourceVersion, "labels": labels, "annotations": annotations,
 	}}
-	if spec := spec(seen, p); len(spec) > 0 {
+	if spec := spec(seen, p, of); len(spec) > 0 {
 		patch["spec"] = spec
 	}
 	return json.Marshal(patch)
 }
 
+// pause sets the labels that select operands. An operation pauses them while it drains and applies,
+// and restores the values from before. A label that was changed meanwhile stays as it is.
+func pause(seen *core.Node, before, now *sequence.Operation, labels map[string]any) {
+	from, paused := now, now != nil && now.Phase != sequence.Waiting && now.Phase != sequence.Refreshing
+	if from == nil {
+		from = before
+	}
+	if from == nil {
+		return
+	}
+	for label, old := range from.Paused {
+		switch value := seen.Labels[label]; {
+		case paused && now.Pauses(label) && value == old:
+			labels[label] = vendor.Paused
+		case !paused && value == vendor.Paused:
+			labels[label] = old
+		}
+	}
+}
+
 // spec returns the changes of the node's spec.
-func spec(seen *core.Node, p sequence.Patch) map[string]any {
+func spec(seen *core.Node, p sequence.Patch, of *vendor.Vendor) map[string]any {
 	out := make(map[string]any)
 	if p.Cordon != seen.Spec.Unschedulable {
 		out["unschedulable"] = nil
@@ -108,10 +161,10 @@ func spec(seen *core.Node, p sequence.Patch) map[string]any {
 			out["unschedulable"] = true
 		}
 	}
-	if p.Taint != slices.ContainsFunc(seen.Spec.Taints, isTaint) {
-		taints := slices.DeleteFunc(slices.Clone(seen.Spec.Taints), isTaint)
+	if p.Taint != slices.ContainsFunc(seen.Spec.Taints, isTaint(of)) {
+		taints := slices.DeleteFunc(slices.Clone(seen.Spec.Taints), isTaint(of))
 		if p.Taint {
-			taints = append(taints, taint)
+			taints = append(taints, taint(of))
 		}
 		out["taints"] = nil
 		if len(taints) > 0 {

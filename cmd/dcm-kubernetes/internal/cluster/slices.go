@@ -2,14 +2,16 @@ package cluster
 
 import (
 	resource "k8s.io/api/resource/v1"
+
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
-// ViewSlices counts the devices of AMD's DRA driver by mode, "" for an unknown mode. An
-// incomplete pool of the latest generation does not count.
-func ViewSlices(all []resource.ResourceSlice) map[string]int {
+// ViewSlices counts the devices of the vendor's DRA driver by mode, "" for an unknown mode or a GPU
+// without MIG. An incomplete pool of the latest generation does not count.
+func ViewSlices(v *vendor.Vendor, all []resource.ResourceSlice) map[string]int {
 	pools := make(map[string][]resource.ResourceSlice)
 	for _, s := range all {
-		if s.Spec.Driver != driver {
+		if s.Spec.Driver != v.Driver {
 			continue
 		}
 		pool := s.Spec.Pool.Name
@@ -28,7 +30,7 @@ func ViewSlices(all []resource.ResourceSlice) map[string]int {
 		}
 		for _, s := range pool {
 			for _, d := range s.Spec.Devices {
-				if mode, ok := modeOf(d); ok {
+				if mode, ok := modeOf(v, d); ok {
 					out[mode]++
 				}
 			}
@@ -38,12 +40,9 @@ func ViewSlices(all []resource.ResourceSlice) map[string]int {
 }
 
 // modeOf returns the mode of a GPU or a partition. Devices for virtual machines are neither.
-func modeOf(d resource.Device) (mode string, ok bool) {
-	switch text(d, "type") {
-	case "amdgpu", "amdgpu-partition":
-		return text(d, "partitionProfile"), true
-	}
-	return "", false
+func modeOf(v *vendor.Vendor, d resource.Device) (mode string, ok bool) {
+	attribute, ok := v.Kinds[text(d, "type")]
+	return text(d, resource.QualifiedName(attribute)), ok
 }
 
 func text(d resource.Device, name resource.QualifiedName) string {

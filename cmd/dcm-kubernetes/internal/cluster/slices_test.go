@@ -7,6 +7,7 @@ import (
 	resource "k8s.io/api/resource/v1"
 
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // slice returns a ResourceSlice with devices of the kinds "type mode".
@@ -44,7 +45,7 @@ func TestViewSlices(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := fmt.Sprint(cluster.ViewSlices(tt.slices)); got != tt.want {
+			if got := fmt.Sprint(cluster.ViewSlices(vendor.AMD, tt.slices)); got != tt.want {
 				t.Errorf("there are %s, want %s", got, tt.want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 func pod(kind string, change func(*core.Pod)) core.Pod {
@@ -69,7 +70,7 @@ func TestViewPods(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(cluster.Client).ViewPods(t.Context(), []core.Pod{tt.pod}, cluster.Self{Namespace: "d", Name: "self"})
+			got, err := new(cluster.Client).ViewPods(t.Context(), vendor.AMD, []core.Pod{tt.pod}, cluster.Self{Namespace: "d", Name: "self"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +151,7 @@ func TestPods_Claims(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := client.ViewPods(t.Context(), []core.Pod{tt.pod}, cluster.Self{})
+			got, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{tt.pod}, cluster.Self{})
 			if err != nil || len(got.Work) != tt.want {
 				t.Errorf("work is %+v, want %d pods; %v", got, tt.want, err)
 			}
@@ -158,7 +159,7 @@ func TestPods_Claims(t *testing.T) {
 	}
 	before := len(api.Requests())
 	shared := pod("Job", byName(named))
-	if got, err := client.ViewPods(t.Context(), []core.Pod{shared, shared, shared}, cluster.Self{}); err != nil || len(got.Work) != 3 {
+	if got, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{shared, shared, shared}, cluster.Self{}); err != nil || len(got.Work) != 3 {
 		t.Errorf("work is %+v; %v", got, err)
 	}
 	if n := len(api.Requests()) - before; n != 1 {

@@ -16,33 +16,40 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // Dir is the mount point of the ConfigMap. The mount is optional: without a ConfigMap the
 // directory is empty.
 type Dir string
 
-// Keys of the ConfigMap: that of AMD's manager, and that of dcm.
-const (
-	jsonKey = "config.json"
-	tomlKey = "dcm.toml"
-)
+// tomlKey is the key of the ConfigMap with dcm's own format. The other keys are those of the
+// vendors' managers.
+const tomlKey = "dcm.toml"
 
-// Read returns the current configuration.
-func (d Dir) Read() sequence.Config {
-	inJSON, err1 := os.ReadFile(filepath.Join(string(d), jsonKey))
+// generated is the text of a host whose profiles dcm generates from the GPUs.
+const generated = "version = 1\n"
+
+// Read returns the current configuration for GPUs of a vendor.
+func (d Dir) Read(v *vendor.Vendor) sequence.Config {
+	own, err1 := os.ReadFile(filepath.Join(string(d), v.ConfigKey))
 	inTOML, err2 := os.ReadFile(filepath.Join(string(d), tomlKey))
 	switch {
 	case err1 == nil && err2 == nil:
-		return problem(sequence.InvalidProfile, "the ConfigMap has both "+jsonKey+" and "+tomlKey+". hint: remove one of them")
-	case err1 == nil && !json.Valid(inJSON):
-		return problem(sequence.InvalidJSON, jsonKey+" of the ConfigMap is not JSON: "+where(inJSON))
+		return problem(sequence.InvalidProfile, "the ConfigMap has both "+v.ConfigKey+" and "+tomlKey+". hint: remove one of them")
+	case err1 == nil && v == vendor.NVIDIA:
+		return migParted(own)
+	case err1 == nil && !json.Valid(own):
+		return problem(sequence.InvalidJSON, v.ConfigKey+" of the ConfigMap is not JSON: "+where(own))
 	case err1 == nil:
-		return config(inJSON)
+		return config(own)
 	case err2 == nil:
 		return config(inTOML)
-	case errors.Is(err1, fs.ErrNotExist) && errors.Is(err2, fs.ErrNotExist):
-		return problem(sequence.NoConfigMap, "no ConfigMap with the key "+jsonKey+". hint: create the ConfigMap that the DaemonSet mounts")
+	case !errors.Is(err1, fs.ErrNotExist) || !errors.Is(err2, fs.ErrNotExist):
+	case v.Generated:
+		return config([]byte(generated))
+	default:
+		return problem(sequence.NoConfigMap, "no ConfigMap with the key "+v.ConfigKey+". hint: create the ConfigMap that the DaemonSet mounts")
 	}
 	return problem(sequence.NoConfigMap, fmt.Sprintf("cannot read the ConfigMap: %v", errors.Join(err1, err2)))
 }

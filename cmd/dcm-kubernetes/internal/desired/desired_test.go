@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"dcm/cmd/dcm-kubernetes/internal/desired"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 func TestRead(t *testing.T) {
@@ -28,7 +29,7 @@ func TestRead(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got := desired.Dir(dir).Read()
+			got := desired.Dir(dir).Read(vendor.AMD)
 			reason := ""
 			if got.Problem != nil {
 				reason = got.Problem.Reason
@@ -70,7 +71,7 @@ func TestWatch_ReportsUpdate(t *testing.T) {
 		})
 	}()
 	// The watch may start after the first change, so the test repeats the change until it is seen.
-	for i := 2; desired.Dir(dir).Read().Text != "[]" || len(changed) == 0; i++ {
+	for i := 2; desired.Dir(dir).Read(vendor.AMD).Text != "[]" || len(changed) == 0; i++ {
 		bring("..2"+string(rune('a'+i%26))+filepath.Base(t.TempDir()), "[]")
 	}
 	cancel()

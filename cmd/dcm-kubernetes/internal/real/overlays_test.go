@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // The API server accepts the rendered overlays. The permissions of the account suffice for the agent,
@@ -39,7 +40,7 @@ func TestOverlays(t *testing.T) {
 				}
 				return code, answer["message"]
 			}
-			state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
+			state := object{"metadata": object{"labels": object{vendor.AMD.State: "failure"}}}
 			// A policy takes effect some time after its creation.
 			var why any
 			for code := 200; code != 403; code, why = try(http.MethodPatch, nodes+"/n2", merge, state) {

@@ -22,6 +22,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/desired"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // agent is the real program for one node.
@@ -220,7 +221,7 @@ func (w *world) bounds(t *testing.T) {
 		return lease
 	}
 	unbound := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}})
-	state := object{"metadata": object{"labels": object{cluster.State: "failure"}}}
+	state := object{"metadata": object{"labels": object{vendor.AMD.State: "failure"}}}
 	n1 := w.token["n1"]
 	// A policy takes effect some time after its creation.
 	for code := 200; code != 403; code, _, _ = w.as(n1, http.MethodPatch, nodes+"/n2", merge, state) {
@@ -333,7 +334,7 @@ func (w *world) inside(name string) (stop func()) {
 	}
 	b := &bridge.Bridge{
 		Node: name, Self: cluster.Self{Namespace: "dcm", Name: "agent-" + name}, Cluster: client, Host: w.dcm[name],
-		Config: once{desired.Dir(filepath.Join(w.dir, "config")).Read()}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Config: once{desired.Dir(filepath.Join(w.dir, "config")).Read(vendor.AMD)}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Times: sequence.Times{Drain: time.Hour, Refresh: time.Hour, Retry: time.Hour, Look: 2 * time.Second, Budget: 15 * time.Second, Reread: time.Hour, Lease: time.Minute},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -350,7 +351,7 @@ func (w *world) inside(name string) (stop func()) {
 // once is a ConfigMap that never changes, since one machine has no thousand inotify instances.
 type once struct{ config sequence.Config }
 
-func (o once) Read() sequence.Config { return o.config }
+func (o once) Read(*vendor.Vendor) sequence.Config { return o.config }
 
 func (o once) Watch(ctx context.Context, _ func()) error {
 	<-ctx.Done()

@@ -12,6 +12,7 @@ import (
 	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // TestReports checks what the labels, the condition and the events report when a change
@@ -82,7 +83,7 @@ func (r *reporter) inChange(t *testing.T, profile string, do func()) {
 
 // unlabel removes the label that selects a profile.
 func (r *reporter) unlabel() {
-	r.do(http.MethodPatch, nodes+"/n1", object{"metadata": object{"labels": object{cluster.Profile: nil}}})
+	r.do(http.MethodPatch, nodes+"/n1", object{"metadata": object{"labels": object{vendor.AMD.Profile: nil}}})
 }
 
 // withdrawnAtEnd waits for the end of a change whose label was removed, and checks the node's
@@ -93,7 +94,7 @@ func (r *reporter) withdrawnAtEnd(t *testing.T, profile string, partitions int) 
 	r.free()
 	r.until("the condition", []string{"n1"}, func(o object) bool { return strings.HasPrefix(condition(o), "Unknown NoProfile: ") })
 	o := r.do(http.MethodGet, nodes+"/n1", nil)
-	t.Logf("%d partitions; state %v; last %v; condition %s", r.divided("n1"), sub(o, "metadata", "labels")[cluster.State], sub(o, "metadata", "annotations")[cluster.Last], condition(o))
+	t.Logf("%d partitions; state %v; last %v; condition %s", r.divided("n1"), sub(o, "metadata", "labels")[vendor.AMD.State], sub(o, "metadata", "annotations")[cluster.Last], condition(o))
 	if wrong := r.wrong("n1"); wrong != nil || r.divided("n1") != partitions {
 		t.Errorf("%q, %d partitions, want %d", wrong, r.divided("n1"), partitions)
 	}
@@ -119,7 +120,7 @@ func (r *reporter) notUndone(t *testing.T) {
 	r.dcm.fail.Store(&client.Refusal{Name: client.Failed, Reason: "the driver refuses", Hint: "see dmesg"})
 	r.label("n1", "whole")
 	r.until("the failure", []string{"n1"}, func(o object) bool {
-		return sub(o, "metadata", "labels")[cluster.State] == "failure" && phase(o) == sequence.Applying &&
+		return sub(o, "metadata", "labels")[vendor.AMD.State] == "failure" && phase(o) == sequence.Applying &&
 			strings.HasPrefix(condition(o), "False PartitionFailure: ") && strings.Contains(condition(o), "the driver refuses; see dmesg") && sub(o, "spec")["unschedulable"] == true
 	})
 	r.label("n2", "small")

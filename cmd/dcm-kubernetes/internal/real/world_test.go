@@ -17,6 +17,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/rendered"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 const (
@@ -263,7 +264,7 @@ func (w *world) keep(who string) (let func()) {
 
 // label selects a profile.
 func (w *world) label(node, profile string) {
-	w.do(http.MethodPatch, nodes+"/"+node, object{"metadata": object{"labels": object{cluster.Profile: profile}}})
+	w.do(http.MethodPatch, nodes+"/"+node, object{"metadata": object{"labels": object{vendor.AMD.Profile: profile}}})
 }
 
 // see stores received nodes, and counts how many change concurrently.
@@ -322,7 +323,7 @@ func applied(profile, state string) func(object) bool {
 		text, _ := sub(o, "metadata", "annotations")[cluster.Last].(string)
 		var last sequence.Last
 		return text != "" && json.Unmarshal([]byte(text), &last) == nil && last.Profile == profile && last.State == state && phase(o) == "" &&
-			sub(o, "metadata", "labels")[cluster.State] == state
+			sub(o, "metadata", "labels")[vendor.AMD.State] == state
 	}
 }
 

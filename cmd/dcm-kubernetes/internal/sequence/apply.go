@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -11,6 +10,8 @@ import (
 func applying(s Input, op Operation) Step {
 	target, ok := s.Target()
 	switch {
+	case s.Host.Rebooting && s.Node.vendor().States[Rebooting] != "" && s.Node.State != Rebooting:
+		return Step{Act: Patch{Op: &op, State: Rebooting, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm reboots the host for "+op.Profile)}
 	case s.Host.Running:
 		return wait(s, "Applying", "dcm changes the GPUs")
 	case !ok:
@@ -76,7 +77,7 @@ func keep(op Operation, reason, message string) Step {
 
 // refresh removes the taint, so that the operands return to the node, which stays cordoned.
 func refresh(s Input, op Operation, why *Outcome) Step {
-	op.Phase, op.Since, op.Outcome = Refreshing, s.Now, why
+	op.Phase, op.Since, op.Outcome, op.Emptied = Refreshing, s.Now, why, false
 	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: op.WasTainted}, Condition: isFalse("Refreshing", "waits for the device plugin to report the partitions")}
 }
 
@@ -135,61 +136,10 @@ func missing(s Input, op Operation) string {
 	}
 	counts := op.Counted || s.Pods.Plugin || offers(s.Node.Allocatable)
 	switch {
-	case counts && !offered(s.Node.Allocatable, s.Host):
-		return fmt.Sprintf("allocatable to show %d partitions (found %s)", s.Host.Total(), resources(s.Node.Allocatable))
+	case counts && !offered(s):
+		return fmt.Sprintf("allocatable to show %s (found %s)", expected(s), resources(s.Node.Allocatable))
 	case (op.Sliced || s.Pods.Driver) && !published(s.Pods.Slices, s.Host):
 		return fmt.Sprintf("the ResourceSlices to show %s (found %s)", resources(s.Host.Partitions), resources(s.Pods.Slices))
 	}
 	return ""
-}
-
-// offered reports whether the device plugin offers as many partitions as dcm reports, under one
-// resource name or under one name for each mode.
-func offered(allocatable map[string]int64, host Host) bool {
-	one := map[string]int64{"amd.com/gpu": int64(host.Total())}
-	each := make(map[string]int64)
-	for mode, n := range nonZero(host.Partitions) {
-		each["amd.com/"+mode] += int64(n)
-	}
-	now := nonZero(allocatable)
-	return maps.Equal(now, one) || maps.Equal(now, each)
-}
-
-// published reports whether the DRA driver publishes as many devices as dcm reports, for each mode
-// or, if the driver does not publish modes, in total.
-func published(devices map[string]int, host Host) bool {
-	if devices[""] > 0 {
-		return Host{Partitions: devices}.Total() == host.Total()
-	}
-	return maps.Equal(nonZero(devices), nonZero(host.Partitions))
-}
-
-// nonZero returns the counts that are not 0.
-func nonZero[N int | int64](counts map[string]N) map[string]N {
-	out := maps.Clone(counts)
-	maps.DeleteFunc(out, func(_ string, n N) bool { return n == 0 })
-	return out
-}
-
-// offers reports whether the node offers a GPU. The kubelet keeps the resource names of a device
-// plugin that has ended, with a count of 0.
-
-func offers(allocatable map[string]int64) bool {
-	for _, n := range allocatable {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-func resources[N int | int64](allocatable map[string]N) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(allocatable)) {
-		out = append(out, fmt.Sprintf("%s=%d", name, allocatable[name]))
-	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, " ")
 }

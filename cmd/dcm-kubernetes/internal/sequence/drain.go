@@ -84,12 +84,40 @@ func begin(s Input, op Operation) Step {
 		}
 	}
 	slices.Sort(op.Operands)
+	op.Paused = pausable(s.Node)
 	event := &Event{Reason: InProgressReason, Note: "draining pods that use GPUs, for profile " + op.Profile, Key: op.ID}
 	if last := s.Node.Last; last != nil && last.Target == op.Target && last.State == Failure {
 		event.Reason = Retrying
 	}
 	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true, Event: event},
 		Condition: isFalse("Draining", event.Note)}
+}
+
+// pausable returns the labels that select operands, with their values. A label that is absent, or
+// that an administrator or another manager has set, stays as it is.
+func pausable(n Node) map[string]string {
+	var out map[string]string
+	for _, label := range n.vendor().Labels() {
+		value := n.Labels[label]
+		if value == "" || value == "false" || strings.HasPrefix(value, "paused-for-") {
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[label] = value
+	}
+	return out
+}
+
+// unpaused reports whether a label that the operation pauses has its value from before.
+func unpaused(n Node, op Operation) bool {
+	for label, value := range op.Paused {
+		if op.Pauses(label) && n.Labels[label] == value {
+			return true
+		}
+	}
+	return false
 }
 
 // draining waits until no pod uses the GPUs. It undoes the beginning after the time limit,
@@ -107,13 +135,16 @@ func draining(s Input, op Operation) Step {
 		return undo(s, op, s.Plan.Refusal)
 	case !s.Plan.Changes:
 		return undo(s, op, nil)
-	case !s.Node.Cordoned || !s.Node.Tainted:
+	case !s.Node.Cordoned || !s.Node.Tainted || unpaused(s.Node, op):
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "the node was uncordoned during the drain; it is cordoned again")}
 	}
 	going := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return p.Stays })
 	left := slices.Concat(s.Pods.Work, going)
 	condition := isFalse("Draining", "waits for "+list(left))
 	switch {
+	case len(s.Pods.Work) == 0 && !op.Emptied && len(op.Paused) > 0:
+		op.Emptied = true
+		return keep(op, "Draining", "no pod uses the GPUs; the operands end")
 	case len(left) == 0:
 		op.Phase, op.Since = Applying, s.Now
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm changes the GPUs")}

@@ -3,7 +3,12 @@
 // reads the state again, and continues or reverts the operation.
 package sequence
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
+)
 
 // Phase is the progress of an operation.
 type Phase string
@@ -30,7 +35,8 @@ type Outcome struct {
 
 // Operation is the current change, in the form of the node's annotation.
 type Operation struct {
-	ID string `json:"id"`
+	ID     string `json:"id"`
+	Vendor string `json:"vendor,omitempty"` // empty for AMD
 	Target
 	Phase       Phase     `json:"phase"`
 	WasCordoned bool      `json:"wasCordoned"`
@@ -42,6 +48,15 @@ type Operation struct {
 	Stale       []string  `json:"stale,omitempty"`    // UIDs of pods to restart, since they tolerate the taint
 	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver published partitions in ResourceSlices
 	Outcome     *Outcome  `json:"outcome,omitempty"`
+
+	Paused  map[string]string `json:"paused,omitempty"`  // labels that select operands, with their values from before
+	Emptied bool              `json:"emptied,omitempty"` // no pod uses the GPUs: all of these labels are paused
+}
+
+// Pauses reports whether a label that selects operands is paused now. Pods that end still need
+// the DRA driver.
+func (o *Operation) Pauses(label string) bool {
+	return o.Emptied || o.Phase == Applying || !slices.Contains(vendor.Named(o.Vendor).PauseLate, label)
 }
 
 // Last is the result of the last change, in the form of the node's annotation.
@@ -52,11 +67,12 @@ type Last struct {
 	Outcome *Outcome  `json:"outcome,omitempty"`
 }
 
-// States, as AMD's manager writes them.
+// States. Their names in the label are the vendor's.
 const (
-	Success    = "success"
-	Failure    = "failure"
-	InProgress = "in-progress"
+	Success    = vendor.Success
+	Failure    = vendor.Failure
+	InProgress = vendor.InProgress
+	Rebooting  = vendor.Rebooting
 )
 
 // Input is the input of the decision.
@@ -90,14 +106,25 @@ type Times struct {
 // Node is the node's object.
 type Node struct {
 	Name        string
-	Profile     string // of the label; empty without
+	Vendor      *vendor.Vendor // nil for AMD
+	Conflict    string         // the profiles, if labels of several vendors select one
+	Profile     string         // of the label; empty without
 	State       string
 	Cordoned    bool
 	Tainted     bool
 	Op          *Operation
 	Last        *Last
-	KMM         bool             // Kernel Module Management loads drivers here
+	KMM         bool // Kernel Module Management loads drivers here
+	Labels      map[string]string
 	Allocatable map[string]int64 // GPUs, by resource
+}
+
+// vendor returns the vendor of the node.
+func (n Node) vendor() *vendor.Vendor {
+	if n.Vendor == nil {
+		return vendor.AMD
+	}
+	return n.Vendor
 }
 
 // Config is the configuration that the ConfigMap holds.
@@ -105,16 +132,37 @@ type Config struct {
 	Text    string
 	Hash    string
 	Problem *Outcome
+
+	Texts    map[string]string     // texts of single profiles; the others have Text
+	Unusable map[string]string     // reasons why profiles of NVIDIA's format cannot be selected
+	Layouts  map[string][]MIGGroup // the other profiles of that format
+}
+
+// For returns the text for a profile.
+func (c Config) For(profile string) string {
+	if text, ok := c.Texts[profile]; ok {
+		return text
+	}
+	return c.Text
+}
+
+// MIGGroup is the division of some GPUs in a profile.
+type MIGGroup struct {
+	Enabled bool
+	Counts  map[string]int // instances by MIG profile
 }
 
 // Host is the state of the host, as dcm reports it.
 type Host struct {
 	Down       string // why dcm cannot be queried; "" if it can
 	Running    bool   // a run is in progress
+	Rebooting  bool   // the host is going to reboot for it
 	Effective  string // the effective profile
 	InSync     bool
 	Problem    string         // the problems with their hints
-	Partitions map[string]int // by mode, as cpx_nps4
+	Partitions map[string]int // by mode, as cpx_nps4; "" for a GPU without MIG, and otherwise the MIG profile
+	Whole      int            // GPUs of NVIDIA, divided or not
+	Empty      int            // GPUs with MIG on and no instance
 }
 
 // Total is the number of partitions.
@@ -139,6 +187,7 @@ type Pods struct {
 	Operands []Pod  // pods of DaemonSets that serve GPUs
 	Plugin   bool   // an operand is a device plugin
 	Driver   bool   // an operand is a DRA driver, which publishes ResourceSlices
+	Strategy string // the device plugin's setting for MIG; "" if it has none
 	Rival    string // another program that partitions these GPUs, with a hint; "" for none
 
 	Slices map[string]int // devices in the node's ResourceSlices, by mode; nil without a DRA driver
@@ -181,7 +230,7 @@ type Used struct {
 // Target returns the selected target. It reports false if no profile is selected, or if the
 // configuration cannot be used.
 func (s Input) Target() (Target, bool) {
-	if s.Node.Profile == "" || s.Config.Problem != nil {
+	if s.Node.Profile == "" || s.Config.Problem != nil || s.Node.Conflict != "" {
 		return Target{}, false
 	}
 	return Target{Profile: s.Node.Profile, Hash: s.Config.Hash}, true

@@ -3,6 +3,8 @@ package sequence
 import (
 	"slices"
 	"strings"
+
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // Next returns the next step.
@@ -43,6 +45,9 @@ func idle(s Input) Step {
 	switch {
 	case s.Node.Profile == "":
 		return Step{Act: Rest{}, Condition: resting(s)}
+	case s.Node.Conflict != "":
+		return record(s, Target{Profile: s.Node.Conflict}, &Outcome{Reason: InvalidProfile,
+			Message: "labels of two vendors select a profile (found " + s.Node.Conflict + ", want one of them). hint: remove one of the labels"})
 	case s.Host.Down != "":
 		return wait(s, "HostUnreachable", "cannot query dcm on the host: "+s.Host.Down+". hint: install dcm on the host, and set enabled = true in [agent]")
 	case !ok:
@@ -63,10 +68,18 @@ func idle(s Input) Step {
 		return take(s, target)
 	}
 	return Step{
-		Act: Patch{Op: &Operation{ID: s.ID, Target: target, Phase: Waiting, Since: s.Now},
+		Act: Patch{Op: &Operation{ID: s.ID, Vendor: operationVendor(s.Node), Target: target, Phase: Waiting, Since: s.Now},
 			State: s.Node.State, Cordon: s.Node.Cordoned, Taint: s.Node.Tainted},
 		Condition: isFalse("WaitingForBudget", "the change to "+target.Profile+" is about to begin"),
 	}
+}
+
+// operationVendor returns the vendor as the annotation has it.
+func operationVendor(n Node) string {
+	if v := n.vendor(); v != vendor.AMD {
+		return v.Name
+	}
+	return ""
 }
 
 // take applies a target that changes no GPU, so that no drain is needed.
@@ -108,7 +121,9 @@ func resting(s Input) Condition {
 	last := s.Node.Last
 	switch {
 	case s.Node.Profile == "":
-		return Condition{Status: "Unknown", Reason: "NoProfile", Message: "no profile is selected: label dcm.amd.com/gpu-config-profile is not set; the GPUs are unchanged"}
+		return Condition{Status: "Unknown", Reason: "NoProfile", Message: "no profile is selected: label " + s.Node.vendor().Profile + " is not set; the GPUs are unchanged"}
+	case s.Node.Conflict != "":
+		return isFalse(InvalidProfile, "labels of two vendors select a profile")
 	case last == nil || last.Profile != s.Node.Profile:
 		return isFalse("Looking", "the profile "+s.Node.Profile+" was just selected")
 	case last.State == Failure && last.Outcome != nil:
@@ -122,6 +137,8 @@ func resting(s Input) Condition {
 // refusal returns why no operation may start.
 func refusal(s Input) *Outcome {
 	switch {
+	case s.Config.Unusable[s.Node.Profile] != "":
+		return &Outcome{Reason: InvalidProfile, Message: s.Config.Unusable[s.Node.Profile]}
 	case s.Plan.Refusal != nil:
 		return s.Plan.Refusal
 	case s.Pods != nil && s.Pods.Rival != "":

@@ -78,6 +78,9 @@ func (t Tree) Get(path string) Object { return t.a.objects[path] }
 // Put creates or replaces an object.
 func (t Tree) Put(path string, o Object) { t.a.put(path, o) }
 
+// Delete deletes an object, if it exists.
+func (t Tree) Delete(path string) { t.a.remove(path) }
+
 // Changed returns a channel that is closed with the next change.
 func (a *API) Changed() <-chan struct{} {
 	a.mu.Lock()

@@ -27,6 +27,8 @@ type DCM struct {
 	// Run, if set, is called during a run.
 	Run func()
 
+	mig []string // the instances of each H100, separated by blanks; nil for AMD
+
 	mu        sync.Mutex
 	compute   string
 	memory    string
@@ -78,6 +80,9 @@ func (d *DCM) Uses() int {
 func (d *DCM) Partitions() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.mig != nil {
+		return len(strings.Fields(strings.ReplaceAll(strings.Join(d.mig, " "), off, "whole")))
+	}
 	return GPUs * parts(d.compute)
 }
 
@@ -95,6 +100,9 @@ func parts(compute string) int {
 func (d *DCM) Account(context.Context) (agent.Account, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.mig != nil {
+		return d.h100(), nil
+	}
 	var a agent.Account
 	a.Version, a.Taken = 1, d.version
 	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, true, "healthy"
@@ -159,6 +167,9 @@ func mode(text, profile string) (compute, memory string, err error) {
 
 // PlanFor returns the plan of a profile.
 func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, error) {
+	if d.mig != nil {
+		return d.planMIG(text, profile)
+	}
 	compute, memory, err := mode(text, profile)
 	if err != nil {
 		return agent.Plan{}, err
@@ -175,9 +186,27 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	return plan, nil
 }
 
+// target returns what applies a profile, with the lock held, and reports whether it changed a GPU.
+func (d *DCM) target(text, profile string) (func() bool, error) {
+	if d.mig != nil {
+		want, err := geometry(text, profile)
+		return func() bool {
+			changed := !slices.Equal(want, d.mig)
+			d.mig = want
+			return changed
+		}, err
+	}
+	compute, memory, err := mode(text, profile)
+	return func() bool {
+		changed := compute != d.compute || memory != d.memory
+		d.compute, d.memory = compute, memory
+		return changed
+	}, err
+}
+
 // UseFor applies a profile. It continues if the caller disconnects.
 func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error) {
-	compute, memory, err := mode(text, profile)
+	use, err := d.target(text, profile)
 	if err != nil {
 		return agent.Used{}, err
 	}
@@ -195,10 +224,10 @@ func (d *DCM) UseFor(_ context.Context, text, profile string) (agent.Used, error
 	d.change(func() {
 		d.running = false
 		if refused == nil {
-			if compute != d.compute || memory != d.memory {
+			if use() {
 				d.uses++
 			}
-			d.compute, d.memory, d.effective = compute, memory, profile
+			d.effective = profile
 		}
 	})
 	if refused != nil {
