@@ -81,6 +81,17 @@ func CutMiddle(s string, width int) string {
 	return string(runes[:head]) + "…" + string(runes[tail:])
 }
 
+// CutEnd cuts a text without colours off at the width.
+func CutEnd(s string, width int) string {
+	n := 0
+	for i, r := range s {
+		if n += RuneWidth(r); n > width {
+			return s[:i]
+		}
+	}
+	return s
+}
+
 // Pad appends spaces up to the width.
 func Pad(s string, width int) string { return s + strings.Repeat(" ", max(0, width-Width(s))) }
 

@@ -183,7 +183,7 @@ func TestReportApplied_OtherProblems(t *testing.T) {
 		Expected: status.Expected{GPUs: 2, By: status.ByLastSuccess, Missing: []string{"0000:26:00.0"}},
 	})
 	var out, err bytes.Buffer
-	if got := change.ReportApplied(&console.Console{Out: &out, Err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, true, a.Problems); got != nil {
+	if got := change.ReportApplied(&console.Console{Out: &out, Err: &err}, &runstate.State{Phase: runstate.InSync, Profile: "cpx"}, time.Second, a.Problems); got != nil {
 		t.Error(got)
 	}
 	if want := "dcm: warning: 1 of 2 GPUs: missing 0000:26:00.0\n"; err.String() != want {

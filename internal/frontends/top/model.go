@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/frontends/status"
 	"dcm/internal/sanitize"
+	"dcm/internal/text"
 )
 
 // model is the state of the screen. A key changes it, and the screen shows nothing else (the
@@ -84,7 +85,7 @@ func (m model) view() []string {
 	lines := m.lines()
 	lines = lines[:min(len(lines), max(1, m.height))]
 	for i := range lines {
-		lines[i] = cutEnd(lines[i], m.width)
+		lines[i] = text.CutEnd(lines[i], m.width)
 	}
 	return lines
 }

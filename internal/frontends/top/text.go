@@ -18,17 +18,6 @@ func fit(s string, width int, right bool) string {
 	return text.Pad(s, width)
 }
 
-// cutEnd cuts the text off at the width.
-func cutEnd(s string, width int) string {
-	n := 0
-	for i, r := range s {
-		if n += text.RuneWidth(r); n > width {
-			return s[:i]
-		}
-	}
-	return s
-}
-
 // formatBytes returns a number of bytes in at most six characters: "512K", "12.5G".
 func formatBytes(bytes uint64) string {
 	const unit = 1024

@@ -23,6 +23,7 @@ import (
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/linux/watch"
+	"dcm/internal/text"
 )
 
 // manner is how a change is made.
@@ -100,10 +101,18 @@ func watchRun(ctx context.Context, h *host.Host, con *console.Console, begin fun
 	ended := make(chan error, 1)
 	go func() { ended <- begin() }()
 	view := newProgress(con, before)
+	var redraw <-chan time.Time
+	if con.Live {
+		ticker := time.NewTicker(redrawInterval)
+		defer ticker.Stop()
+		redraw = ticker.C
+	}
 	for {
 		select {
 		case <-changed:
 			view.update(h)
+		case <-redraw:
+			view.show()
 		case err := <-ended:
 			view.update(h)
 			view.close()
@@ -136,7 +145,7 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	case ran && state.Error == nil: // it was repaired since
 		return failed
 	case state.Phase == runstate.InSync:
-		return ReportApplied(con, state, view.ran, client.Account(ctx, h).Problems)
+		return ReportApplied(con, state, view.took(), client.Account(ctx, h).Problems)
 	case state.Phase == runstate.Idle && state.Error == nil:
 		con.Println("No profile is selected; the GPUs are left alone.")
 		return nil
@@ -183,9 +192,10 @@ func overtaken(want string, state *runstate.State) error {
 }
 
 // ReportApplied reports a success, and warns about other problems, such as a missing GPU.
-func ReportApplied(con *console.Console, state *runstate.State, ran bool, problems []status.Problem) error {
-	if ran {
-		con.Printf("Profile %s is on the GPUs.\n", state.Profile)
+// took is how long the change took, 0 if nothing was changed.
+func ReportApplied(con *console.Console, state *runstate.State, took time.Duration, problems []status.Problem) error {
+	if took > 0 {
+		con.Printf("Profile %s is on the GPUs, after %s.\n", state.Profile, text.Duration(took))
 	} else {
 		con.Printf("Profile %s is on the GPUs already; nothing was restarted.\n", state.Profile)
 	}

@@ -8,44 +8,143 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
-// progress shows a run: on a terminal one line for each GPU, redrawn; elsewhere one line for
-// each finished step.
+// redrawInterval is the interval of the elapsed times on a terminal.
+const redrawInterval = 100 * time.Millisecond
+
+// progress shows runs: on a terminal one line for each stage, redrawn; elsewhere one line for each
+// finished stage and step.
 type progress struct {
 	con     *console.Console
-	before  string // the id of the run before, which is not ours
-	ran     bool   // a run of ours was seen
-	lines   int    // drawn last
+	before  string                           // the id of the run before, which is not ours
+	last    map[partition.Kind]time.Duration // how long the stages of the run before took
+	began   time.Time
+	ran     bool // a run of ours was seen
+	now     picture
+	lines   int // drawn last
 	printed map[string]bool
 }
 
 func newProgress(con *console.Console, before *runstate.Run) *progress {
-	p := &progress{con: con, printed: make(map[string]bool)}
+	p := &progress{con: con, began: time.Now(), last: make(map[partition.Kind]time.Duration), printed: make(map[string]bool)}
 	if before != nil {
 		p.before = before.ID
+		for _, s := range stagesOf(before.Steps) {
+			if d := s.took(); d > 0 && !s.undo {
+				p.last[s.kind] = d
+			}
+		}
 	}
 	return p
 }
 
+// picture is what is shown of one run.
+type picture struct {
+	services []string  // that are stopped for the run, and started after it
+	stopping time.Time // when the stop began
+	run      *runstate.Run
+	ended    time.Time // when the services were started
+}
+
 // update shows the current report. An unreadable one is reported at the end.
 func (p *progress) update(h *host.Host) {
+	if state, err := runstate.ReadState(h.Runtime()); err == nil && state != nil && state.Phase == runstate.Applying && !state.Since.Before(p.began.Add(-time.Second)) {
+		if p.now.run != nil && !p.now.run.Finished.IsZero() && state.Since.After(p.now.run.Started) {
+			p.next() // another round
+		}
+		p.now.stopping = state.Since
+		if len(state.Owed) > 0 {
+			p.now.services = state.Owed
+		}
+	}
 	run, err := runstate.ReadRun(h.Runtime())
-	if err != nil || run == nil || run.ID == p.before {
+	if err == nil && run != nil && run.ID != p.before {
+		if p.now.run != nil && p.now.run.ID != run.ID {
+			p.next()
+		}
+		p.ran, p.now.run = true, run
+	}
+	p.show()
+}
+
+// next keeps what was shown of a run, and begins with the next one.
+func (p *progress) next() {
+	p.now.ended = time.Now()
+	p.show()
+	p.now, p.lines, p.printed = picture{}, 0, make(map[string]bool)
+}
+
+// show draws the picture, or prints what has ended since.
+func (p *progress) show() {
+	if p.now.stopping.IsZero() && p.now.run == nil {
 		return
 	}
-	p.ran = true
-	if p.con.Terminal {
-		p.draw(run)
+	if p.con.Live {
+		p.draw()
 		return
 	}
-	for _, s := range run.Steps {
-		if key := fmt.Sprint(s.Undo, s.Step); !s.Finished.IsZero() && !p.printed[key] {
-			p.printed[key] = true
-			fmt.Fprintln(p.con.Out, stepLine(s))
+	for _, line := range p.now.finished() {
+		if !p.printed[line] {
+			p.printed[line] = true
+			p.con.Println(line)
 		}
 	}
 }
+
+// draw replaces the lines that were drawn last.
+func (p *progress) draw() {
+	var b strings.Builder
+	if p.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.lines)
+	}
+	rows := p.now.rows(time.Now(), p.last)
+	width := max(p.con.Width(), 40)
+	for _, r := range rows {
+		b.WriteString(r.text(p.con, width) + "\n")
+	}
+	p.lines = len(rows)
+	fmt.Fprint(p.con.Out, b.String())
+}
+
+// close shows the end, and keeps the last drawing on the screen.
+func (p *progress) close() {
+	p.now.ended = time.Now()
+	p.show()
+	p.lines = 0
+}
+
+// took returns how long the change took, 0 without a run.
+func (p *progress) took() time.Duration {
+	if !p.ran {
+		return 0
+	}
+	return max(time.Since(p.began), time.Millisecond)
+}
+
+// finished returns a line for each step that has ended.
+func (p picture) finished() []string {
+	var out []string
+	if run := p.run; run != nil {
+		if p.stops() {
+			out = append(out, fmt.Sprintf("done in %s: stop %s", run.Started.Sub(p.stopping).Round(time.Millisecond), text.Count(len(p.services), "service")))
+		}
+		for _, s := range run.Steps {
+			if !s.Finished.IsZero() {
+				out = append(out, stepLine(s))
+			}
+		}
+		if p.stops() && !run.Finished.IsZero() && !p.ended.IsZero() {
+			out = append(out, fmt.Sprintf("done in %s: start %s", p.ended.Sub(run.Finished).Round(time.Millisecond), text.Count(len(p.services), "service")))
+		}
+	}
+	return out
+}
+
+// stops reports whether services are stopped for the run.
+func (p picture) stops() bool { return len(p.services) > 0 && !p.stopping.IsZero() }
 
 func stepLine(s runstate.Step) string {
 	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
@@ -57,51 +156,4 @@ func stepLine(s runstate.Step) string {
 		return fmt.Sprintf("failed after %s: %s: %s", took, what, s.Error)
 	}
 	return fmt.Sprintf("done in %s: %s", took, what)
-}
-
-// draw replaces the lines that were drawn last.
-func (p *progress) draw(run *runstate.Run) {
-	var b strings.Builder
-	if p.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.lines)
-	}
-	p.lines = 0
-	line := func(s string) {
-		fmt.Fprintln(&b, s)
-		p.lines++
-	}
-	for _, s := range run.Steps {
-		if s.GPU == "" || len(s.Hive) > 0 {
-			line("  " + mark(p.con, s) + " " + s.Step.String())
-		}
-	}
-	for _, g := range run.GPUs {
-		line(fmt.Sprintf("  %s %s %s  %s → %s", gpuMark(p.con, g), g.Address, g.Model, g.Now, g.Want))
-	}
-	fmt.Fprint(p.con.Out, b.String())
-}
-
-// close keeps the last drawing on the screen.
-func (p *progress) close() { p.lines = 0 }
-
-func mark(con *console.Console, s runstate.Step) string {
-	switch {
-	case s.Error != "":
-		return con.Red("×")
-	case !s.Finished.IsZero():
-		return con.Green("✓")
-	case !s.Started.IsZero():
-		return con.Yellow("…")
-	}
-	return " "
-}
-
-func gpuMark(con *console.Console, g runstate.GPU) string {
-	switch {
-	case g.Error != "":
-		return con.Red("×")
-	case g.Now.Same(g.Want):
-		return con.Green("✓")
-	}
-	return con.Yellow("…")
 }
