@@ -145,8 +145,8 @@ func leasesLast(m machine) {
 	exclusive := m.allowed(roots)
 	check := m.kept(hers, roots, 64)
 	check("at first")
-	if text := m.run("dcm topology"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
-		m.t.Errorf("dcm topology: want the lease and NUMA nodes, got:\n%s", text)
+	if text := m.run("dcm topology --long"); strings.Count(text, hers) != 3 || !strings.Contains(text, "NUMA node 1") {
+		m.t.Errorf("dcm topology --long: want the lease and NUMA nodes, got:\n%s", text)
 	}
 	m.reserve("qpx-fast", 3)
 	m.exits(75, "dcm apply", hers, "ada")

@@ -19,11 +19,15 @@ import (
 
 func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topology [--json] [--node KIND [--profile PROFILE]]",
-		Short: "Draw the partitions as a tree, and their holders",
+		Use:   "topology [--long | --json] [--node KIND [--profile PROFILE]]",
+		Short: "Draw the partitions of the node, and their holders",
+		Long: `Draw the node: a line for each NUMA node, with its GPUs and a mark for each partition.
+The distances and the holders follow. With --long, list the partitions as a tree, and
+the distance of each pair of GPUs.`,
 		Args:  console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
+	long := cmd.Flags().Bool("long", false, "list the partitions as a tree, and each pair of GPUs")
 	var s nodemodel.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")
 	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
@@ -31,7 +35,10 @@ func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 		if s.Profile != "" && s.Model == "" {
 			return exitcode.With(exitcode.Usage, errors.New("--profile requires --node"))
 		}
-		return topology(c.Context(), h, con, s, *asJSON)
+		if *long && *asJSON {
+			return exitcode.With(exitcode.Usage, errors.New("--long cannot be combined with --json"))
+		}
+		return topology(c.Context(), h, con, s, *long, *asJSON)
 	}
 	return cmd
 }
@@ -54,7 +61,7 @@ type way struct {
 	Cost int    `json:"cost"`
 }
 
-func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, asJSON bool) error {
+func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, long, asJSON bool) error {
 	book, err := s.Allocations(ctx, h)
 	if err != nil {
 		return err
@@ -66,7 +73,11 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 		}
 		return con.Answer(map[string]any{"partitions": places, "costs": append([]way{}, ways(book)...)})
 	}
-	draw(con, book)
+	if long {
+		draw(con, book)
+	} else {
+		drawNode(con, book)
+	}
 	return nil
 }
 
@@ -99,7 +110,7 @@ func draw(con *console.Console, book []lease.Allocation) {
 		con.Printf("      %-16s %s\n", p.Name, state)
 		last = p
 	}
-	drawMatrix(con, ways(book), firstPerGPU(book))
+	drawMatrix(con, ways(book), firstPerGPU(book), shortNames(book))
 }
 
 func where(p runstate.Part) string {
@@ -135,18 +146,18 @@ func ways(book []lease.Allocation) []way {
 	return out
 }
 
-func drawMatrix(con *console.Console, all []way, gpus []runstate.Part) {
+func drawMatrix(con *console.Console, all []way, gpus []runstate.Part, name func(string) string) {
 	if len(all) == 0 {
 		return
 	}
 	con.Println("\nDistance between partitions of two GPUs (within a memory domain 1, within a GPU 13):")
 	header := []string{""}
 	for _, g := range gpus {
-		header = append(header, strings.TrimPrefix(string(g.GPU), "0000:"))
+		header = append(header, name(string(g.GPU)))
 	}
 	t := con.NewTable(header...)
 	for _, a := range gpus {
-		row := []string{strings.TrimPrefix(string(a.GPU), "0000:")}
+		row := []string{name(string(a.GPU))}
 		for _, b := range gpus {
 			cell := "-"
 			if a.GPU != b.GPU {
