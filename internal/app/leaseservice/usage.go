@@ -46,6 +46,10 @@ func (p *Partitions) usage(ctx context.Context) status.Usage {
 		u.Parts[i].Holders = whose[u.Parts[i].Name]
 	}
 	u.Hide(status.PartHolders, err)
+	if err == nil {
+		u.Leases, err = List(ctx, p.host)
+		u.Hide(status.PartLeases, err)
+	}
 	if len(seen.Uninspected) > 0 {
 		u.Hide(status.PartProcesses, &gpu.PartialError{Uninspected: seen.Uninspected})
 	}

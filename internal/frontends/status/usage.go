@@ -8,6 +8,7 @@ type Usage struct {
 	Version int               `json:"version"`
 	Taken   time.Time         `json:"taken"`
 	Parts   List[PartUse]     `json:"partitions"`
+	Leases  List[Lease]       `json:"leases"`
 	Hidden  List[Unavailable] `json:"hidden"`
 }
 
@@ -43,6 +44,7 @@ const (
 	PartHolders   = "holders"
 	PartProcesses = "processes"
 	PartUses      = "partitions"
+	PartLeases    = "leases"
 )
 
 // The JSON keys of the values of a partition that may be unknown.

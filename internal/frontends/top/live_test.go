@@ -46,7 +46,7 @@ func play(how string) int {
 		}
 		return u, nil
 	}
-	if err := Live(context.Background(), os.Stdin, os.Stdout, look, "partition", 200*time.Millisecond); err != nil {
+	if err := Live(context.Background(), os.Stdin, os.Stdout, look, "partition", 200*time.Millisecond, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -234,10 +234,10 @@ func TestLive_KeysAndResizes(t *testing.T) {
 		t.Errorf("terminal after a stop: got %+v, want %+v", now, raw)
 	}
 	p.size(200, 50)
-	p.sees("dcm-lease-1000-4f1c09aa.scope")
+	p.sees("4711,4712,4713")
 	p.size(20, 4)
 	p.forget()
-	p.sees("PARTITION      MODE " + plain) // cut after 20 characters
+	p.sees("PARTITION        USE" + plain) // cut after 20 characters
 	p.types("q")
 	if err := p.quits(was); err != nil {
 		t.Error(err)

@@ -24,6 +24,7 @@ type model struct {
 	first   int // index of the first row on the screen
 	width   int
 	height  int
+	colour  bool // bars are coloured by load
 }
 
 // newModel returns a model that is sorted by the named column, or by the first one if there is none of
@@ -43,7 +44,7 @@ const (
 
 // press handles a key.
 func (m model) press(k key) (model, action) {
-	page := max(1, m.height-fixedLines)
+	page := max(1, m.height-m.fixed())
 	n := len(columns())
 	switch k {
 	case "q", ctrlC:
@@ -77,8 +78,17 @@ func (m model) press(k key) (model, action) {
 	return m, nothing
 }
 
-// fixedLines are the lines above the partitions: summary, state, heading.
-const fixedLines = 3
+// fixed returns the number of lines above the partitions: summary, state, GPUs, heading.
+func (m model) fixed() int { return 3 + len(m.bars()) }
+
+// bars returns the use of each GPU, if these lines leave half of the screen to the partitions.
+func (m model) bars() []load {
+	all := loads(m.usage)
+	if 2*len(all) > m.height-3 {
+		return nil
+	}
+	return all
+}
 
 // view returns the lines of the screen, cut at its width.
 func (m model) view() []string {
@@ -99,10 +109,14 @@ func (m model) lines() []string {
 	case !m.loaded:
 		return []string{"dcm top", sanitize.Text(m.err.Error())}
 	}
-	all := m.columns()
-	rows := sorted(m.usage, all[m.sort], m.reverse)
-	first := max(0, min(m.first, len(rows)-max(1, m.height-fixedLines)))
-	out := []string{summary(m.usage), m.state(), heading(all)}
+	rows := sorted(m.usage, columns()[m.sort], m.reverse)
+	first := max(0, min(m.first, len(rows)-max(1, m.height-m.fixed())))
+	out := []string{summary(m.usage), m.state()}
+	for _, l := range m.bars() {
+		out = append(out, l.line(m.width))
+	}
+	all := fitting(columns(), m.width)
+	out = append(out, heading(all))
 	for _, r := range rows[first:] {
 		out = append(out, cells(all, r))
 	}
@@ -124,19 +138,6 @@ func (m model) state() string {
 	return fmt.Sprintf("%s, every %s; h for help, q to quit", order, m.every)
 }
 
-// columns returns the columns. On a wide terminal they get the additional width.
-func (m model) columns() []column {
-	all := columns()
-	total := len(all) - 1
-	for _, c := range all {
-		total += c.width
-	}
-	for i, extra := 0, max(0, m.width-total); i < len(all); i++ {
-		all[i].width += extra * all[i].extraThirds / 3
-	}
-	return all
-}
-
 func (m model) helpText() string {
 	return `dcm top: usage and holders of the GPUs' partitions
 
@@ -150,7 +151,7 @@ func (m model) helpText() string {
 
   USED   memory that processes use; for an undivided GPU, all memory in use
   BUSY%  share of the compute units' time
-  USER   users of the processes
+  USER   users of the processes and of the lease
   HOLDER unit, lease, reservation or process that holds the partition
   -      unknown, which is not 0
 

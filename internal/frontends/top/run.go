@@ -19,7 +19,7 @@ type Query func(context.Context) (status.Usage, error)
 
 // Live shows the partitions until the user quits, ctx ends or a signal arrives. It always
 // restores the terminal.
-func Live(ctx context.Context, in, out *os.File, query Query, by string, every time.Duration) error {
+func Live(ctx context.Context, in, out *os.File, query Query, by string, every time.Duration, colour bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	was, err := term.GetState(int(in.Fd()))
@@ -31,6 +31,7 @@ func Live(ctx context.Context, in, out *os.File, query Query, by string, every t
 		_ = term.Restore(int(in.Fd()), was)
 	}()
 	s := screen{in: in, out: out, model: newModel(by, every)}
+	s.model.colour = colour
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -194,14 +195,26 @@ func (s *screen) draw() error {
 		if i > 0 {
 			b.WriteString("\r\n")
 		}
-		if i == fixedLines-1 && s.model.loaded && !s.model.help {
-			text = head + text + plain
+		if s.model.loaded && !s.model.help {
+			text = s.decorated(i, text)
 		}
 		b.WriteString(text + endLine)
 	}
 	b.WriteString(endPage)
 	_, err := s.out.WriteString(b.String())
 	return err
+}
+
+// decorated returns a line of the table: the heading in reverse, the bars in the colour of their load.
+func (s *screen) decorated(i int, line string) string {
+	bars := s.model.bars()
+	switch n := i - 2; {
+	case n == len(bars):
+		return head + line + plain
+	case n >= 0 && n < len(bars) && s.model.colour:
+		return painted(line, bars[n].colour())
+	}
+	return line
 }
 
 // Batch calls print with count results, or without end if count is 0.

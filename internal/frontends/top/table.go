@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
 	"dcm/internal/sorting"
 	"dcm/internal/text"
@@ -17,6 +18,7 @@ type column struct {
 	title       string
 	width       int
 	right       bool
+	optional    int // the order in which a narrow terminal leaves columns out, from 1; 0: never
 	extraThirds int // its share of the additional width of the terminal, in thirds
 	descending  bool
 	cell        func(r row, width int) string
@@ -26,8 +28,9 @@ type column struct {
 // row is a row of the table.
 type row struct {
 	status.PartUse
-	hidden bool // the holders are not known
-	unseen bool // the processes are not known
+	leases []status.Lease // that hold the partition
+	hidden bool           // the holders are not known
+	unseen bool           // the processes are not known
 }
 
 // Columns returns the names of the columns by which the table can be sorted.
@@ -39,25 +42,51 @@ func Columns() []string {
 	return out
 }
 
-// columns returns the columns with their minimum widths, which add up to 80 characters.
+// fitting returns the columns that fit the width, without the optional ones that do not. Additional width
+// is given to some of them.
+func fitting(all []column, width int) []column {
+	total := func() int {
+		sum := len(all) - 1
+		for _, c := range all {
+			sum += c.width
+		}
+		return sum
+	}
+	for n := 1; n <= len(columns()) && total() > width; n++ {
+		all = slices.DeleteFunc(all, func(c column) bool { return c.optional == n })
+	}
+	thirds := 0
+	for _, c := range all {
+		thirds += c.extraThirds
+	}
+	for i, extra := 0, max(0, width-total()); i < len(all); i++ {
+		all[i].width += extra * all[i].extraThirds / max(1, thirds)
+	}
+	return all
+}
+
+// columns returns the columns with their minimum widths.
 func columns() []column {
 	byText := func(of func(status.PartUse) string) func(a, b status.PartUse) int {
 		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
 	}
 	return []column{
 		{title: "PARTITION", width: 14, cell: func(r row, _ int) string { return r.Name }, cmp: func(a, b status.PartUse) int { return 0 }},
-		{title: "MODE", width: 8, cell: func(r row, _ int) string { return r.Mode }, cmp: byText(func(p status.PartUse) string { return p.Mode })},
-		{title: "NUMA", width: 4, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
+		{title: "MODE", width: 8, optional: 2, cell: func(r row, _ int) string { return r.Mode }, cmp: byText(func(p status.PartUse) string { return p.Mode })},
+		{title: "NUMA", width: 4, optional: 1, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
 		{title: "USED", width: 6, right: true, descending: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Used), orMinusOne(b.Used)) }},
-		{title: "SIZE", width: 6, right: true, descending: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
+		{title: "SIZE", width: 6, optional: 4, right: true, descending: true, cell: size, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.Memory, b.Memory) }},
 		{title: "BUSY%", width: 5, right: true, descending: true, cell: busy, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Busy), orMinusOne(b.Busy)) }},
-		{title: "USER", width: 8, cell: user, cmp: func(a, b status.PartUse) int {
+		{title: "USER", width: 8, optional: 5, cell: user, cmp: func(a, b status.PartUse) int {
 			return compareEmptyLast(strings.Join(users(a), ","), strings.Join(users(b), ","))
 		}},
 		{title: "HOLDER", width: 14, extraThirds: 2, cell: holder, cmp: func(a, b status.PartUse) int {
 			return compareEmptyLast(strings.Join(a.Holders, ","), strings.Join(b.Holders, ","))
 		}},
-		{title: "PIDS", width: 7, extraThirds: 1, cell: pids, cmp: func(a, b status.PartUse) int { return cmp.Compare(len(b.Processes), len(a.Processes)) }},
+		{title: "COMMAND", width: 12, extraThirds: 1, cell: command, cmp: func(a, b status.PartUse) int {
+			return compareEmptyLast(strings.Join(commands(a), ","), strings.Join(commands(b), ","))
+		}},
+		{title: "PIDS", width: 7, optional: 3, extraThirds: 1, cell: pids, cmp: func(a, b status.PartUse) int { return cmp.Compare(len(b.Processes), len(a.Processes)) }},
 	}
 }
 
@@ -119,9 +148,49 @@ func users(p status.PartUse) []string {
 	return all
 }
 
-func user(r row, width int) string { return fitList(users(r.PartUse), width, r.unseen, "") }
+// user returns the users of the processes, or of the leases if no process uses the partition yet.
+func user(r row, width int) string {
+	all := users(r.PartUse)
+	for _, l := range r.leases {
+		if !slices.Contains(all, l.User) {
+			all = append(all, l.User)
+		}
+	}
+	return fitList(all, width, r.unseen, "")
+}
 
-func holder(r row, width int) string { return fitList(r.Holders, width, r.hidden, "free") }
+// commands returns the commands of the partition's processes.
+func commands(p status.PartUse) []string {
+	var all []string
+	for _, process := range p.Processes {
+		if process.Command != "" && !slices.Contains(all, process.Command) {
+			all = append(all, process.Command)
+		}
+	}
+	return all
+}
+
+// command returns the commands of the processes, or of the leases if no process uses the partition yet.
+func command(r row, width int) string {
+	all := commands(r.PartUse)
+	for _, l := range r.leases {
+		if len(all) == 0 && l.Command != "" {
+			all = append(all, l.Command)
+		}
+	}
+	return fitList(all, width, r.unseen, "")
+}
+
+// holder returns the holders. The unit of a lease is shortened to its identifier.
+func holder(r row, width int) string {
+	all := slices.Clone(r.Holders)
+	for i, name := range all {
+		if lease, ok := unitname.ParseLease(name); ok {
+			all[i] = "lease " + lease.ID
+		}
+	}
+	return fitList(all, width, r.hidden, "free")
+}
 
 func pids(r row, width int) string {
 	var all []string
@@ -160,7 +229,12 @@ func fitList(all []string, width int, hidden bool, none string) string {
 func sorted(u status.Usage, by column, reverse bool) []row {
 	rows := make([]row, len(u.Parts))
 	for i, p := range u.Parts {
-		rows[i] = row{p, u.Why(status.PartHolders) != "", u.Why(status.PartProcesses) != ""}
+		rows[i] = row{PartUse: p, hidden: u.Why(status.PartHolders) != "", unseen: u.Why(status.PartProcesses) != ""}
+		for _, l := range u.Leases {
+			if slices.Contains(p.Holders, l.Lease) {
+				rows[i].leases = append(rows[i].leases, l)
+			}
+		}
 	}
 	sorting.By(rows, func(a, b row) int {
 		if by.descending {
@@ -177,17 +251,25 @@ func sorted(u status.Usage, by column, reverse bool) []row {
 // unlimitedWidth is larger than the width of any cell.
 const unlimitedWidth = 1 << 20
 
-// Text returns the usage as a table in its natural width.
-func Text(u status.Usage, by string, reverse bool) string {
+// Text returns the usage as a table of at most that width, in its natural width if it is 0.
+func Text(u status.Usage, by string, reverse bool, width int) string {
 	all := columns()
 	rows := sorted(u, all[max(0, slices.Index(Columns(), by))], reverse)
+	if width > 0 {
+		all = fitting(all, width)
+	}
 	for i := range all {
 		for _, r := range rows {
-			all[i].width = max(all[i].width, text.Width(all[i].cell(r, unlimitedWidth)))
+			if width == 0 {
+				all[i].width = max(all[i].width, text.Width(all[i].cell(r, unlimitedWidth)))
+			}
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintln(&b, summary(u))
+	if width == 0 {
+		width = unlimitedWidth
+	}
+	fmt.Fprintln(&b, text.Wrap(summary(u), width, 2))
 	fmt.Fprintln(&b, strings.TrimRight(heading(all), " "))
 	for _, r := range rows {
 		fmt.Fprintln(&b, strings.TrimRight(cells(all, r), " "))

@@ -33,10 +33,11 @@ func TestView_EightyColumns(t *testing.T) {
 	want := []string{
 		"dcm top - 03:04:05  3 partitions, 2 held, 1 with processes",
 		"by busy, every 2s; h for help, q to quit",
-		"PARTITION      MODE     NUMA   USED   SIZE BUSY% USER     HOLDER         PIDS   ",
-		"0000:05:00.0-1 CPX/NPS4    0   6.5G    24G    97 alice+1  dcm-lea….scope 4711+2 ",
-		"0000:05:00.0-0 CPX/NPS4    0     0B    24G     0          reserva…n vllm        ",
-		"0000:05:00.0-2 CPX/NPS4    -      -      -     -          free                  ",
+		"0000:05:00.0 CPX/NPS4 ▕████████████░░░░░░░░░░░░▏  49 %  -               2/3 held",
+		"PARTITION        USED   SIZE BUSY% USER     HOLDER         COMMAND      PIDS   ",
+		"0000:05:00.0-1   6.5G    24G    97 alice+1  lease 4f1c09aa python3      4711+2 ",
+		"0000:05:00.0-0     0B    24G     0          reserva…n vllm                     ",
+		"0000:05:00.0-2      -      -     -          free                               ",
 	}
 	if d := cmp.Diff(want, m.view()); d != "" {
 		t.Errorf("view (-want +got):\n%s", d)
@@ -47,12 +48,12 @@ func TestText_UnknownValues(t *testing.T) {
 	u := three()
 	u.Hide(status.PartHolders, errors.New("PID 1 does not answer"))
 	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
-	text := Text(u, "partition", false)
+	text := Text(u, "partition", false, 0)
 	if strings.Contains(text, "free") || strings.Contains(text, "held") || strings.Contains(text, "with processes") {
 		t.Errorf("unknown values are shown as known:\n%s", text)
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if got := strings.Fields(lines[len(lines)-1]); !cmp.Equal(got, []string{"0000:05:00.0-2", "CPX/NPS4", "-", "-", "-", "-", "-", "-", "-"}) {
+	if got := strings.Fields(lines[len(lines)-1]); !cmp.Equal(got, []string{"0000:05:00.0-2", "CPX/NPS4", "-", "-", "-", "-", "-", "-", "-", "-"}) {
 		t.Errorf("last line: got %q", got)
 	}
 	m := newModel("busy", time.Second)
@@ -65,11 +66,11 @@ func TestText_UnknownValues(t *testing.T) {
 func TestText_Sort(t *testing.T) {
 	for column, want := range map[string]string{
 		"partition": "0 1 2", "mode": "0 1 2", "numa": "2 0 1", "used": "1 0 2", "size": "0 1 2", "busy": "1 0 2",
-		"user": "1 0 2", "holder": "1 0 2", "pids": "1 0 2",
+		"user": "1 0 2", "holder": "1 0 2", "command": "1 0 2", "pids": "1 0 2",
 	} {
 		for _, reverse := range []bool{false, true} {
 			var got []string
-			for line := range strings.Lines(Text(three(), column, reverse)) {
+			for line := range strings.Lines(Text(three(), column, reverse, 0)) {
 				if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "0000:") {
 					got = append(got, name[len(name)-1:])
 				}
@@ -83,7 +84,7 @@ func TestText_Sort(t *testing.T) {
 			}
 		}
 	}
-	if len(Columns()) != 9 {
+	if len(Columns()) != 10 {
 		t.Errorf("columns are %q", Columns())
 	}
 }
@@ -152,10 +153,10 @@ func TestView_Scrolling(t *testing.T) {
 	for i := range 64 {
 		m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint(i)})
 	}
-	m.loaded, m.height = true, 10
+	m.loaded, m.height = true, 11
 	shown := func() string {
 		lines := m.view()
-		return strings.Fields(lines[3])[0] + "-" + strings.Fields(lines[len(lines)-1])[0]
+		return strings.Fields(lines[m.fixed()])[0] + "-" + strings.Fields(lines[len(lines)-1])[0]
 	}
 	for _, step := range []struct {
 		key  key

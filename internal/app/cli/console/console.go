@@ -103,6 +103,9 @@ func (c *Console) Width() int {
 	return c.outColumns()
 }
 
+// Coloured reports whether the output has colours.
+func (c *Console) Coloured() bool { return c.colour }
+
 // Answer writes v to standard output as JSON.
 func (c *Console) Answer(v any) error {
 	e := json.NewEncoder(c.Out)

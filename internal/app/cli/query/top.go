@@ -91,9 +91,9 @@ func (o *topOptions) run(ctx context.Context, h *host.Host, con *console.Console
 		return top.Batch(ctx, look, o.every, o.count, func(u status.Usage) error { return json.NewEncoder(con.Out).Encode(u) })
 	case o.batch:
 		return top.Batch(ctx, look, o.every, o.count, func(u status.Usage) error {
-			_, err := fmt.Fprint(con.Out, top.Text(u, o.sort, o.reverse))
+			_, err := fmt.Fprint(con.Out, top.Text(u, o.sort, o.reverse, con.Width()))
 			return err
 		})
 	}
-	return top.Live(ctx, os.Stdin, os.Stdout, look, o.sort, o.every)
+	return top.Live(ctx, os.Stdin, os.Stdout, look, o.sort, o.every, con.Coloured())
 }
