@@ -1,6 +1,8 @@
 package configure
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
@@ -41,18 +43,30 @@ func ProfilesCmd(h *host.Host, con *console.Console) *cobra.Command {
 		if *asJSON {
 			return con.Answer(list)
 		}
-		t := con.NewTable("PROFILE", "COMPUTE", "MEMORY", "DEFINED IN")
-		for _, p := range list {
-			name := p.Name
-			if p.Selected {
-				name += " *"
-			}
-			t.Row(name, p.Layout, console.OrDash(string(p.Memory)), p.Origin)
-		}
-		t.Flush()
+		printProfiles(con, cfg, gpus, list)
 		return nil
 	}
 	return cmd
+}
+
+// printProfiles prints the profiles, whether they fit the GPUs, and how many partitions these have then.
+func printProfiles(con *console.Console, cfg *config.Config, gpus []partition.GPU, list []Profile) {
+	t := con.NewTable("PROFILE", "FITS", "PARTITIONS", "COMPUTE", "MEMORY", "DEFINED IN").Optional("DEFINED IN", "MEMORY")
+	for _, p := range list {
+		name, fits, count := p.Name, "-", "-"
+		if p.Selected {
+			name += " *"
+		}
+		if len(gpus) > 0 {
+			fits = "no"
+			profile, _ := cfg.Lookup(p.Name)
+			if after, _, err := nodemodel.Outcome(profile, gpus); err == nil {
+				fits, count = "yes", fmt.Sprint(partitions(after))
+			}
+		}
+		t.Row(name, fits, count, p.Layout, console.OrDash(string(p.Memory)), p.Origin)
+	}
+	t.Flush()
 }
 
 func profileViews(cfg *config.Config, gpus []partition.GPU) []Profile {

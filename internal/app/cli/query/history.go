@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"dcm/internal/engine/host"
 )
 
-// listRuns prints the history of runs, the latest last.
+// listRuns prints the history of runs, the newest first. The JSON has the oldest first.
 func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 	all, err := host.History(h)
 	switch {
@@ -22,7 +23,7 @@ func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 		return nil
 	}
 	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR").Optional("CHANGED", "TOOK")
-	for _, e := range all {
+	for _, e := range slices.Backward(all) {
 		took := "-"
 		if !e.Finished.IsZero() {
 			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()

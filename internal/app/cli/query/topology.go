@@ -24,7 +24,7 @@ func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Long: `Draw the node: a line for each NUMA node, with its GPUs and a mark for each partition.
 The distances and the holders follow. With --long, list the partitions as a tree, and
 the distance of each pair of GPUs.`,
-		Args:  console.Args(cobra.NoArgs),
+		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
 	long := cmd.Flags().Bool("long", false, "list the partitions as a tree, and each pair of GPUs")
