@@ -120,6 +120,9 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	p := newPlan(name)
 	p.Steps, p.Reload = append(p.Steps, d.Steps...), d.Steps.Reloads()
 	p.Pending = pending(a)
+	if a.Running() {
+		p.Warnings = append(p.Warnings, "a change is under way; the plan is for the GPUs as they are now, and does not show what would block it")
+	}
 	if len(d.Steps) > 0 {
 		if short := host.Shortage(h, partition.Forecast(d.GPUs, d.Steps)); short != nil {
 			p.Warnings = append(p.Warnings, runstate.WithHint(short.Text, short.Hint))
@@ -128,7 +131,9 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 		if switchesCompute(d.Steps) {
 			p.BusyCheck = host.OpenNode(h, cfg).BusyCheck(partition.AMD)
 		}
-		p.Judge(ctx, h, con, a, cfg, d)
+		if !a.Running() { // a run stops clients, which block nothing then
+			p.Judge(ctx, h, con, a, cfg, d)
+		}
 	}
 	return p.report(con, asJSON)
 }
@@ -210,8 +215,7 @@ func (p Plan) print(con *console.Console) {
 	} else {
 		con.Printf("To put profile %s on the GPUs:\n", p.Profile)
 	}
-	for i, s := range p.Steps {
-		text := s.String()
+	for i, text := range stepTexts(p.Steps) {
 		if p.name != nil {
 			text = p.name(text)
 		}
