@@ -9,11 +9,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/text"
 )
-
-// redrawInterval is the interval of the elapsed times on a terminal.
-const redrawInterval = 100 * time.Millisecond
 
 // progress shows runs: on a terminal one line for each stage, redrawn; elsewhere one line for each
 // finished stage and step.
@@ -39,14 +35,6 @@ func newProgress(con *console.Console, before *runstate.Run) *progress {
 		}
 	}
 	return p
-}
-
-// picture is what is shown of one run.
-type picture struct {
-	services []string  // that are stopped for the run, and started after it
-	stopping time.Time // when the stop began
-	run      *runstate.Run
-	ended    time.Time // when the services were started
 }
 
 // update shows the current report. An unreadable one is reported at the end.
@@ -122,38 +110,4 @@ func (p *progress) took() time.Duration {
 		return 0
 	}
 	return max(time.Since(p.began), time.Millisecond)
-}
-
-// finished returns a line for each step that has ended.
-func (p picture) finished() []string {
-	var out []string
-	if run := p.run; run != nil {
-		if p.stops() {
-			out = append(out, fmt.Sprintf("done in %s: stop %s", run.Started.Sub(p.stopping).Round(time.Millisecond), text.Count(len(p.services), "service")))
-		}
-		for _, s := range run.Steps {
-			if !s.Finished.IsZero() {
-				out = append(out, stepLine(s))
-			}
-		}
-		if p.stops() && !run.Finished.IsZero() && !p.ended.IsZero() {
-			out = append(out, fmt.Sprintf("done in %s: start %s", p.ended.Sub(run.Finished).Round(time.Millisecond), text.Count(len(p.services), "service")))
-		}
-	}
-	return out
-}
-
-// stops reports whether services are stopped for the run.
-func (p picture) stops() bool { return len(p.services) > 0 && !p.stopping.IsZero() }
-
-func stepLine(s runstate.Step) string {
-	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
-	what := s.Step.String()
-	if s.Undo {
-		what = "go back: " + what
-	}
-	if s.Error != "" {
-		return fmt.Sprintf("failed after %s: %s: %s", took, what, s.Error)
-	}
-	return fmt.Sprintf("done in %s: %s", took, what)
 }

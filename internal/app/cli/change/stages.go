@@ -5,11 +5,21 @@ import (
 	"strings"
 	"time"
 
-	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/text"
 )
+
+// redrawInterval is the interval of the elapsed times on a terminal.
+const redrawInterval = 100 * time.Millisecond
+
+// picture is what is shown of one run.
+type picture struct {
+	services []string  // that are stopped for the run, and started after it
+	stopping time.Time // when the stop began
+	run      *runstate.Run
+	ended    time.Time // when the services were started
+}
 
 // stage is the steps of a run of one kind that follow each other, such as the switches of all GPUs.
 type stage struct {
@@ -113,33 +123,15 @@ func (s stage) count() (done int, failure string) {
 	return done, failure
 }
 
-// row is a line of the drawing.
-type row struct {
-	state rowState
-	what  string
-	right string // time, or progress
-	note  string // after it: an error, or the time of the run before
-	frame int    // of the spinner
-}
-
-type rowState int
-
-const (
-	waiting rowState = iota
-	active
-	done
-	failed
-)
-
 // rows returns the lines of the drawing.
 func (p picture) rows(now time.Time, last map[partition.Kind]time.Duration) []row {
 	var out []row
 	frame := int(now.UnixMilli() / redrawInterval.Milliseconds())
 	services := text.Count(len(p.services), "service")
 	if p.stops() {
-		r := row{state: active, what: "stop " + services, right: text.Duration(now.Sub(p.stopping)), frame: frame}
+		r := row{state: rowActive, what: "stop " + services, right: text.Duration(now.Sub(p.stopping)), frame: frame}
 		if p.run != nil {
-			r.state, r.right = done, text.Duration(p.run.Started.Sub(p.stopping))
+			r.state, r.right = rowDone, text.Duration(p.run.Started.Sub(p.stopping))
 		}
 		out = append(out, r)
 	}
@@ -154,9 +146,9 @@ func (p picture) rows(now time.Time, last map[partition.Kind]time.Duration) []ro
 		r := row{what: "start " + services}
 		switch {
 		case ended && !p.ended.IsZero():
-			r.state, r.right = done, text.Duration(p.ended.Sub(p.run.Finished))
+			r.state, r.right = rowDone, text.Duration(p.ended.Sub(p.run.Finished))
 		case ended:
-			r.state, r.right, r.frame = active, text.Duration(now.Sub(p.run.Finished)), frame
+			r.state, r.right, r.frame = rowActive, text.Duration(now.Sub(p.run.Finished)), frame
 		}
 		out = append(out, r)
 	}
@@ -168,25 +160,25 @@ func (s stage) row(now time.Time, last time.Duration, ended bool, frame int) row
 	from, _ := s.span()
 	finished, failure := s.count()
 	n := len(s.steps)
-	progress := ""
+	share := ""
 	if n > 1 && finished < n {
-		progress = fmt.Sprintf(", %d of %d", finished, n)
+		share = fmt.Sprintf(", %d of %d", finished, n)
 	}
 	switch {
 	case failure != "":
-		r.state, r.right, r.note = failed, text.Duration(s.took())+progress, text.OneLine(failure)
+		r.state, r.right, r.note = rowFailed, text.Duration(s.took())+share, text.OneLine(failure)
 		if s.took() == 0 {
-			r.right = strings.TrimPrefix(progress, ", ")
+			r.right = strings.TrimPrefix(share, ", ")
 		}
 	case finished == n:
-		r.state, r.right = done, text.Duration(s.took())
+		r.state, r.right = rowDone, text.Duration(s.took())
 	case from.IsZero():
 		r.right = "waiting"
 		if ended {
 			r.right = "not begun"
 		}
 	default:
-		r.state, r.right = active, text.Duration(now.Sub(from))+progress
+		r.state, r.right = rowActive, text.Duration(now.Sub(from))+share
 		if last > time.Second {
 			r.note = "the last took " + text.Duration(last)
 		}
@@ -194,28 +186,36 @@ func (s stage) row(now time.Time, last time.Duration, ended bool, frame int) row
 	return r
 }
 
-// spinner are the marks of a stage that is under way.
-var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+// finished returns a line for each step that has ended.
+func (p picture) finished() []string {
+	var out []string
+	if run := p.run; run != nil {
+		if p.stops() {
+			out = append(out, fmt.Sprintf("done in %s: stop %s", run.Started.Sub(p.stopping).Round(time.Millisecond), text.Count(len(p.services), "service")))
+		}
+		for _, s := range run.Steps {
+			if !s.Finished.IsZero() {
+				out = append(out, stepLine(s))
+			}
+		}
+		if p.stops() && !run.Finished.IsZero() && !p.ended.IsZero() {
+			out = append(out, fmt.Sprintf("done in %s: start %s", p.ended.Sub(run.Finished).Round(time.Millisecond), text.Count(len(p.services), "service")))
+		}
+	}
+	return out
+}
 
-// text returns the line, cut at the width.
-func (r row) text(con *console.Console, width int) string {
-	mark := " "
-	switch r.state {
-	case active:
-		mark = con.Yellow(spinner[r.frame%len(spinner)])
-	case done:
-		mark = con.Green("✓")
-	case failed:
-		mark = con.Red("×")
+// stops reports whether services are stopped for the run.
+func (p picture) stops() bool { return len(p.services) > 0 && !p.stopping.IsZero() }
+
+func stepLine(s runstate.Step) string {
+	took := s.Finished.Sub(s.Started).Round(time.Millisecond)
+	what := s.Step.String()
+	if s.Undo {
+		what = "go back: " + what
 	}
-	const left = 4                   // indentation and mark
-	column := min(48, width-left-14) // of the times
-	line := text.Pad(text.CutMiddle(r.what, column), column+2) + r.right
-	if r.note != "" {
-		line += "   " + r.note
+	if s.Error != "" {
+		return fmt.Sprintf("failed after %s: %s: %s", took, what, s.Error)
 	}
-	if line = strings.TrimRight(line, " "); text.Width(line) > width-left {
-		line = text.CutEnd(line, width-left-1) + "…"
-	}
-	return "  " + mark + " " + line
+	return fmt.Sprintf("done in %s: %s", took, what)
 }

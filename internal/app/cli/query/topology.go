@@ -81,13 +81,6 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 	return nil
 }
 
-func hiveName(id uint64) string {
-	if id == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%#x", id)
-}
-
 // draw prints a line for each level of the tree that differs from the previous partition. The
 // partitions are sorted by GPU, in PCI order.
 func draw(con *console.Console, book []lease.Allocation) {

@@ -47,6 +47,14 @@ func drawNode(con *console.Console, book []lease.Allocation) {
 	drawHolders(con, book, name)
 }
 
+// hiveName returns the name of a hive, "" for none.
+func hiveName(id uint64) string {
+	if id == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", id)
+}
+
 // groupBy groups partitions that follow each other by a key.
 func groupBy(book []lease.Allocation, key func(lease.Allocation) string) [][]lease.Allocation {
 	var out [][]lease.Allocation
