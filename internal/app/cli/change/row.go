@@ -39,8 +39,8 @@ func (r row) text(con *console.Console, width int) string {
 	case rowFailed:
 		mark = con.Red("×")
 	}
-	const left = 4                   // indentation and mark
-	column := min(48, width-left-14) // of the times
+	const left = 4                       // indentation and mark
+	column := min(48, max(20, width-44)) // of the times
 	line := text.Pad(text.CutMiddle(r.what, column), column+2) + r.right
 	if r.note != "" {
 		line += "   " + r.note

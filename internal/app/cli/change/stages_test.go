@@ -65,26 +65,26 @@ func TestPicture_Stages(t *testing.T) {
 		want string
 	}{
 		{0.5, `
-  ⠹ stop 3 services                                   0.5 s
+  ⠹ stop 3 services                       0.5 s
     start 3 services
 `}, {38, `
-  ✓ stop 3 services                                   1.0 s
-  ✓ request NPS4 for 3 GPUs                           0.5 s
-  ⠹ reload the driver                                 36 s   the last took 71 s
-    switch 3 GPUs to CPX                              waiting
+  ✓ stop 3 services                       1.0 s
+  ✓ request NPS4 for 3 GPUs               0.5 s
+  ⠹ reload the driver                     36 s   the last took 71 s
+    switch 3 GPUs to CPX                  waiting
     start 3 services
 `}, {62.5, `
-  ✓ stop 3 services                                   1.0 s
-  ✓ request NPS4 for 3 GPUs                           0.5 s
-  ✓ reload the driver                                 58 s
-  ⠹ switch 3 GPUs to CPX                              2.5 s, 2 of 3
+  ✓ stop 3 services                       1.0 s
+  ✓ request NPS4 for 3 GPUs               0.5 s
+  ✓ reload the driver                     58 s
+  ⠹ switch 3 GPUs to CPX                  2.5 s, 2 of 3
     start 3 services
 `}, {66, `
-  ✓ stop 3 services                                   1.0 s
-  ✓ request NPS4 for 3 GPUs                           0.5 s
-  ✓ reload the driver                                 58 s
-  ✓ switch 3 GPUs to CPX                              3.0 s
-  ✓ start 3 services                                  2.0 s
+  ✓ stop 3 services                       1.0 s
+  ✓ request NPS4 for 3 GPUs               0.5 s
+  ✓ reload the driver                     58 s
+  ✓ switch 3 GPUs to CPX                  3.0 s
+  ✓ start 3 services                      2.0 s
 `},
 	} {
 		if got := drawing(reload(tt.at), at(tt.at), 80); got != tt.want[1:] {
@@ -101,8 +101,8 @@ func TestPicture_Failure(t *testing.T) {
 	p.run.Steps = append(p.run.Steps, undo)
 	got := drawing(p, at(66), 90)
 	for _, want := range []string{
-		"  × switch 3 GPUs to CPX                              3.0 s, 2 of 3   cannot set CPX; it …",
-		"    go back: switch 0000:05:00.0 from CPX to SPX      not begun",
+		"  × switch 3 GPUs to CPX                            3.0 s, 2 of 3   cannot set CPX; it is…",
+		"    go back: switch 0000:05:00.0 from CPX to SPX    not begun",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no line %q in\n%s", want, got)

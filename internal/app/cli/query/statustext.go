@@ -10,6 +10,7 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/text"
 )
 
@@ -101,7 +102,8 @@ func (v statusView) selection() {
 // units prints dcm's own units; without --long only those that do not run as they should.
 func (v statusView) units() {
 	for _, u := range v.a.Units {
-		if v.long || u.Active != "active" {
+		idle := u.Unit != unitname.Daemon && u.Active == "inactive" // a run that never ended is a problem, if it matters
+		if v.long || u.Active != "active" && !idle {
 			v.fact(" ", strings.TrimSuffix(u.Unit, ".service"), status.Words(u.Active, u.Sub, u.Result))
 		}
 	}
