@@ -174,8 +174,21 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 		var f daemon.Forecast
 		f, err = plan.Foresee(ctx, c.host, cfg, d, nil)
 		p.Clients = append([]string{}, f.Restarted...)
+		addRounds(&p, f)
 	}
 	return p, err
+}
+
+// addRounds adds the rounds of a forecast.
+func addRounds(p *dbusapi.Plan, f daemon.Forecast) {
+	for _, r := range f.Rounds {
+		p.Rounds = append(p.Rounds, dbusapi.Round{GPUs: texts(r.GPUs), Clients: r.Units})
+	}
+	for _, why := range []*runstate.Error{f.Waits, f.Refused} {
+		if why != nil {
+			p.Waits = why.Text
+		}
+	}
 }
 
 // read reads the configuration. Callers hold config.reading.

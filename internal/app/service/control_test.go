@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
@@ -86,6 +88,20 @@ func TestApply_TakesTheCallersNote(t *testing.T) {
 		}
 		if got := <-shown.reasons; got.Why != want {
 			t.Errorf("a call of process %d is for %q, want %q", pid, got.Why, want)
+		}
+	}
+}
+
+func TestAddRounds(t *testing.T) {
+	for _, f := range []daemon.Forecast{
+		{Rounds: []daemon.Round{{GPUs: []partition.Address{"0000:05:00.0"}, Units: []string{"a.service"}}}, Waits: &runstate.Error{Text: "b.service is down"}},
+		{Rounds: []daemon.Round{{GPUs: []partition.Address{"0000:05:00.0"}, Units: []string{"a.service"}}}, Refused: &runstate.Error{Text: "b.service is down"}},
+	} {
+		var got dbusapi.Plan
+		addRounds(&got, f)
+		want := dbusapi.Plan{Rounds: []dbusapi.Round{{GPUs: []string{"0000:05:00.0"}, Clients: []string{"a.service"}}}, Waits: "b.service is down"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("plan (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -104,12 +104,25 @@ func ofManager(a status.Account, gpus []dbus.ObjectPath) []property {
 		{"Error", wrong.Text, ""},
 		{"Hint", wrong.Hint, ""},
 		{"NextTry", microseconds(a.Daemon.Retry), ""},
+		{"Progress", progressOf(a.Daemon), ""},
 		{"ConfigProblems", lines(a.Profile.Broken), ""},
 		{"Warnings", list(a.Warnings), ""},
 		{"Clients", clients, ""},
 		{"GPUs", list(gpus), ""},
 		{"LastReport", report, emitsInvalidates},
 	}
+}
+
+// Progress is how far a change is that is made in rounds. Its type on the bus is (uu).
+type Progress struct {
+	Done, Total uint32 // GPUs that match the profile, and all of the profile; 0 without such a change
+}
+
+func progressOf(d status.Daemon) Progress {
+	if d.Progress == nil {
+		return Progress{}
+	}
+	return Progress{uint32(d.Progress.Done), uint32(d.Progress.Total)}
 }
 
 // worstProblem returns the critical problem that determines the health, or else the first

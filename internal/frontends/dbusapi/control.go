@@ -102,6 +102,14 @@ type Plan struct {
 	Profile string
 	Steps   []Step
 	Clients []string // the units that would be restarted
+	Rounds  []Round  // of a change that would be made in rounds
+	Waits   string   // why no round, or no further one, would begin; "" if each would
+}
+
+// Round is one round of a change. Its type on the bus is (asas).
+type Round struct {
+	GPUs    []string // PCI addresses
+	Clients []string // the units that it would restart
 }
 
 // Step is one step of a plan. Its type on the bus is (sasss).

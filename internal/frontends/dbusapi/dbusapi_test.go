@@ -217,7 +217,7 @@ func (d *desk) Plan(ctx context.Context, _ Caller, profile string) (Plan, error)
 	_, err := d.note("plan:" + profile)
 	return Plan{Profile: "cpx", Clients: []string{"a.service"}, Steps: []Step{
 		{Kind: "memory", Devices: []string{"0000:05:00.0", "0000:26:00.0"}, From: "NPS1", To: "NPS4"}, {Kind: "reload"},
-	}}, err
+	}, Rounds: []Round{{GPUs: []string{"0000:05:00.0"}, Clients: []string{"a.service"}}}, Waits: "b.service is down"}, err
 }
 
 // serve runs a service for which every caller is the user uid.

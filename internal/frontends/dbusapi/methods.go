@@ -33,7 +33,8 @@ func (h *handler) methods() []method {
 		{name: "Apply", out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.apply)},
 		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use)},
 		{name: "Reload", run: h.admitted(kindOf(admission.Change), h.reload)},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.plan)},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.planSteps)},
+		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, run: h.admitted(kindOf(admission.Query), h.planRounds)},
 		{name: "Account", out: []arg{{"account", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.accounts))},
 		{name: "History", out: []arg{{"runs", "s"}}, run: h.admitted(kindOf(admission.Query), h.history)},
 		{name: "Usage", out: []arg{{"usage", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.usages))},
@@ -76,23 +77,39 @@ func (h *handler) reload(c call) ([]any, error) {
 }
 
 // plan serves any caller, so it computes one plan at a time.
-func (h *handler) plan(c call) ([]any, error) {
+func (h *handler) plan(c call) (Plan, error) {
 	profile, err := c.profile()
 	if err != nil {
-		return nil, err
+		return Plan{}, err
 	}
 	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
 	defer cancel()
 	leave, err := h.planning.take(ctx, c.who.owner)
 	if err != nil {
-		return nil, toBusError(err)
+		return Plan{}, toBusError(err)
 	}
 	defer leave()
 	p, err := h.control.Planner.Plan(ctx, c.caller(), profile)
 	if err != nil {
-		return nil, toBusError(err)
+		return Plan{}, toBusError(err)
+	}
+	return p, nil
+}
+
+func (h *handler) planSteps(c call) ([]any, error) {
+	p, err := h.plan(c)
+	if err != nil {
+		return nil, err
 	}
 	return []any{p.Profile, list(p.Steps), list(p.Clients)}, nil
+}
+
+func (h *handler) planRounds(c call) ([]any, error) {
+	p, err := h.plan(c)
+	if err != nil {
+		return nil, err
+	}
+	return []any{list(p.Rounds), p.Waits}, nil
 }
 
 // history serves any caller.

@@ -34,6 +34,7 @@ func TestPublish_Properties(t *testing.T) {
 	a.DCM, a.Daemon.Since, a.Profile.Defined = "1.2", since, []string{"cpx", "spx"}
 	a.Clients = []status.Client{{Unit: "a.service", Before: "active", Active: "active", Result: "success", Back: true}}
 	a.Parts = []status.Part{{Name: "0000:26:00.0-1", GPU: "0000:26:00.0", Index: 1, RenderNode: "/dev/dri/renderD137", RenderMinor: 137, Memory: 24 << 30, Domain: 3}}
+	a.Daemon.Progress = &runstate.Progress{Done: 6, Total: 8}
 	a.Health = status.Health{State: status.Clients, InSync: true, Summary: "Profile cpx is on the GPUs, but"}
 	a.Problems = []status.Problem{{State: status.Disabled, Text: "off"}, {State: status.Clients, Text: "a client is down", Hint: "start it"}}
 	s.Publish(a)
@@ -48,7 +49,7 @@ func TestPublish_Properties(t *testing.T) {
 		return v.Signature().String() + " " + v.String()
 	}
 	got := map[string]string{}
-	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Hint", "Warnings", "Health", "InSync", "Summary"} {
+	for _, name := range []string{"Version", "State", "Since", "Profiles", "Clients", "GPUs", "Error", "Hint", "Warnings", "Health", "InSync", "Summary", "Progress"} {
 		got[name] = get(Path, Interface, name)
 	}
 	for _, name := range []string{"Address", "ComputeMode", "Partitions", "RenderNodes", "NUMANode"} {
@@ -59,9 +60,9 @@ func TestPublish_Properties(t *testing.T) {
 	}
 	want := map[string]string{
 		"Version": `s "1.2"`, "State": `s "in-sync"`, "Since": "t @t 1700000000000000", "Profiles": `as ["cpx", "spx"]`,
-		"Clients": `a(ssssb) [["a.service", "active", "active", "success", true]]`,
-		"GPUs":    `ao @ao ["/org/deviceconfig/Manager1/gpu/_0000_05_00_0", "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"]`,
-		"Error":   `s "a client is down"`, "Hint": `s "start it"`, "Warnings": "as @as []",
+		"Clients":  `a(ssssb) [["a.service", "active", "active", "success", true]]`,
+		"GPUs":     `ao @ao ["/org/deviceconfig/Manager1/gpu/_0000_05_00_0", "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"]`,
+		"Progress": "(uu) @(uu) [6, 8]", "Error": `s "a client is down"`, "Hint": `s "start it"`, "Warnings": "as @as []",
 		"Health": `s "clients-down"`, "InSync": "b true", "Summary": `s "Profile cpx is on the GPUs, but"`,
 		"Name": `s "0000:26:00.0-1"`, "GPU": `o @o "/org/deviceconfig/Manager1/gpu/_0000_26_00_0"`, "RenderMinor": "u @u 137",
 		"MemoryBytes": "t @t 25769803776", "MemoryDomain": "u @u 3",
@@ -223,6 +224,21 @@ func TestRun_NameIsOwned(t *testing.T) {
 	b.owned()
 	if _, err := conn.Object(Name, Path).GetProperty(Interface + ".State"); err != nil {
 		t.Error(err)
+	}
+}
+
+// The rounds of a change have a method of their own, since the results of Plan are stable.
+func TestPlanRounds(t *testing.T) {
+	b := startBus(t)
+	b.serve(&desk{}, 1000)
+	b.owned()
+	var rounds []Round
+	var waits string
+	if err := b.connect().Object(Name, Path).Call(Interface+".PlanRounds", 0, "cpx").Store(&rounds, &waits); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Round{{GPUs: []string{"0000:05:00.0"}, Clients: []string{"a.service"}}}, rounds); diff != "" || waits != "b.service is down" {
+		t.Errorf("waits %q, rounds (-want +got):\n%s", waits, diff)
 	}
 }
 
