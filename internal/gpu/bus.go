@@ -13,7 +13,8 @@ import (
 type bus struct {
 	sys         string
 	vendors     []Vendor
-	presentMask atomic.Uint64 // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
+	made        func() map[partition.Address][]partition.Instance // nil: none
+	presentMask atomic.Uint64                                     // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
 }
 
 // functions scans the bus and has each vendor describe its functions.
@@ -23,6 +24,7 @@ func (b *bus) functions() ([]*Function, error) {
 		return nil, err
 	}
 	b.presentMask.Store(b.vendorMask(found))
+	made := b.listMade()
 	for _, v := range b.vendors {
 		own := ownedBy(v, found)
 		if len(own) == 0 {
@@ -35,6 +37,7 @@ func (b *bus) functions() ([]*Function, error) {
 			f.Err = withVendor(v, f.Err)
 		}
 	}
+	setMade(found, made, b.listMade())
 	for _, f := range found {
 		_, known := b.vendor(f.Vendor)
 		switch {
@@ -45,6 +48,22 @@ func (b *bus) functions() ([]*Function, error) {
 		}
 	}
 	return found, nil
+}
+
+// listMade returns the instances that leases have made.
+func (b *bus) listMade() map[partition.Address][]partition.Instance {
+	if b.made == nil {
+		return nil
+	}
+	return b.made()
+}
+
+// setMade sets the instances that leases have made. A claim exists for longer than its instance, so
+// those from before and after the reading of the GPUs include each instance that was read.
+func setMade(found []*Function, before, after map[partition.Address][]partition.Instance) {
+	for _, f := range found {
+		f.Made = slices.Concat(before[f.Address], after[f.Address])
+	}
 }
 
 // vendorMask returns bit i for vendors[i] if one of the functions is its own.

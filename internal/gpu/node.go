@@ -47,6 +47,11 @@ func Events(l Listener) Option {
 // open their partitions at any time. Without a source, or with nil, there are none.
 func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = list } }
 
+// Made sets the source of the MIG instances that leases have made, see [partition.GPU.Made].
+func Made(list func() map[partition.Address][]partition.Instance) Option {
+	return func(n *Node) { n.bus.made = list }
+}
+
 // Open returns the node with the GPUs of these vendors. sys is the mount point of sysfs.
 // Open reads nothing.
 func Open(sys string, vendors []Vendor, opts ...Option) *Node {

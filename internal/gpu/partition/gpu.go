@@ -84,6 +84,10 @@ type GPU struct {
 	// as few users as possible. nil: all instances are equal.
 	InstanceUsers map[int][]InstanceUser
 
+	// Made are the instances that leases have made, or are making, on a dynamic GPU, with their
+	// placements. See [Group.Dynamic].
+	Made []Instance `json:"-"`
+
 	// NoRoomFor is a geometry for which the driver did not create the missing instances next to those
 	// that stay. No instance stays for it. The zero value is none.
 	NoRoomFor Shape

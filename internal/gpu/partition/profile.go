@@ -29,6 +29,7 @@ type Group struct {
 	GPUs    []Selector
 	Count   int
 	Rest    bool
+	Dynamic bool // leases make instances next to MIG, see [GPU.Made]
 }
 
 // Filter selects a board by its PCI ids; 0 matches any id.
@@ -55,6 +56,7 @@ func (g Group) MatchesFilter(one GPU) bool {
 type Layout struct {
 	Shapes  map[Address]Shape // of every GPU; a skipped GPU has its current shape
 	Skipped map[Address]bool
+	Dynamic map[Address]bool // the GPUs on which leases make instances; nil for none
 }
 
 // Layout resolves the profile for the GPUs. It returns all contradictions in one error: a
@@ -76,13 +78,13 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 	for i, group := range groups {
 		for _, s := range group.GPUs {
 			if g, ok := r.takeSelected(s, fmt.Sprintf("group %d", i+1), group.sameKind(), group.accepts); ok {
-				l.Shapes[g.Address] = r.shape(p, group, g)
+				l.set(g, group, r.shape(p, group, g))
 			}
 		}
 	}
 	for i := range groups {
 		for _, g := range r.takeNext(groups, i) {
-			l.Shapes[g.Address] = r.shape(p, groups[i], g)
+			l.set(g, groups[i], r.shape(p, groups[i], g))
 		}
 	}
 	r.checkCoverage(groups)
@@ -93,6 +95,18 @@ func (p Profile) Layout(gpus []GPU) (Layout, error) {
 		return Layout{}, fmt.Errorf("profile %q does not fit this node: %w", p.Name, err)
 	}
 	return l, nil
+}
+
+// set sets the wanted shape of a GPU as a member of a group.
+func (l *Layout) set(g GPU, group Group, s Shape) {
+	l.Shapes[g.Address] = s
+	if !group.Dynamic {
+		return
+	}
+	if l.Dynamic == nil {
+		l.Dynamic = make(map[Address]bool)
+	}
+	l.Dynamic[g.Address] = true
 }
 
 // allGroups returns the groups of the profile, and one more for each shape that it has for

@@ -166,6 +166,10 @@ func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
 	if !group.ForMIG() {
 		return Shape{Mode: p.targetMode(group, g)}
 	}
+	if group.Dynamic && group.MIG != nil {
+		m := g.withMade(*group.MIG)
+		return Shape{MIG: &m}
+	}
 	if group.MIG != nil {
 		return Shape{MIG: group.MIG}
 	}

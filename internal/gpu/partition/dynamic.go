@@ -1,0 +1,134 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// withMade returns the wanted geometry of a dynamic GPU: that of its group, and the existing instances
+// that leases have made. If these do not fit next to the group's, it returns that of the group, so that
+// a change waits for the end of the leases.
+func (g GPU) withMade(rest MIG) MIG {
+	if g.MIG == nil || g.MIG.Off {
+		return rest
+	}
+	made := slices.DeleteFunc(slices.Clone(g.MIG.Instances), func(i Instance) bool { return !slices.ContainsFunc(g.Made, i.stays) })
+	if len(made) == 0 {
+		return rest
+	}
+	want := MIG{Instances: slices.Concat(rest.Instances, made)}
+	if _, err := g.pack(want, Existing{Instances: g.MIG.Instances}); err != nil {
+		return rest
+	}
+	return want
+}
+
+// OfferedProfiles returns the profiles that instances of the GPU can have, nil if they are unknown.
+func (g GPU) OfferedProfiles() []InstanceProfile {
+	if g.MIG == nil {
+		return nil
+	}
+	offered, _ := g.instanceProfiles() // the error is that they are unknown
+	return offered
+}
+
+// Slot is a placement for one more instance.
+type Slot struct {
+	Start  int
+	Before int // length of the longest run of free slots without the instance
+	After  int // the same with the instance
+}
+
+// NoSlotError is returned if an instance does not fit next to the existing ones.
+type NoSlotError struct {
+	Profile string
+	Free    []int // the free slots
+	Movable bool  // it would fit if the existing instances had other placements
+}
+
+func (e *NoSlotError) Error() string {
+	text := fmt.Sprintf("no room for %s (no free slot)", e.Profile)
+	if len(e.Free) > 0 {
+		text = fmt.Sprintf("no room for %s (free slots %s)", e.Profile, slotRanges(e.Free))
+	}
+	if e.Movable {
+		text += "; it would fit with other placements of the existing instances"
+	}
+	return text
+}
+
+// NextSlot returns the placement for one more instance of a profile next to the existing instances: the
+// one that leaves the longest run of free slots. It returns a [NoSlotError] if there is none now, and
+// another error if the GPU never has one.
+func NextSlot(offered []InstanceProfile, now []Instance, profile string) (Slot, error) {
+	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
+	for _, s := range offered {
+		p.offered[s.Name] = s
+	}
+	one := Instance{Profile: profile, Start: unplaced}
+	if err := p.validate(offered, MIG{Instances: []Instance{one}}); err != nil {
+		return Slot{}, err
+	}
+	var taken uint
+	for _, i := range now {
+		s, known := p.offered[i.Profile]
+		if !known {
+			return Slot{}, fmt.Errorf("the GPU has an instance of the unknown profile %q", i.Profile)
+		}
+		taken |= s.slotMask(i.Start)
+	}
+	best := Slot{Start: unplaced, Before: longestRun(freeSlots(offered, taken)), After: -1}
+	all := MIG{Instances: append(slices.Clone(now), one)}
+	s := p.offered[profile]
+	for _, start := range s.Starts {
+		run := s.slotMask(start)
+		if after := longestRun(freeSlots(offered, taken|run)); taken&run == 0 && after > best.After {
+			best.Start, best.After = start, after
+		}
+	}
+	if best.Start == unplaced || p.validate(offered, all) != nil {
+		_, err := Pack(offered, all.unplaced())
+		return Slot{}, &NoSlotError{Profile: profile, Free: freeSlots(offered, taken), Movable: err == nil}
+	}
+	return best, nil
+}
+
+// longestRun returns the length of the longest run of consecutive numbers in an ascending list.
+func longestRun(list []int) int {
+	longest, run := 0, 0
+	for i, n := range list {
+		if i == 0 || n != list[i-1]+1 {
+			run = 0
+		}
+		run++
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// ParseMade parses the profile of an instance that a lease makes: of a GPU instance with one compute
+// instance that spans it.
+func ParseMade(profile string) (MIGProfile, error) {
+	p, err := ParseMIGProfile(profile)
+	switch {
+	case err != nil:
+		return p, err
+	case !p.spansGPUInstance() || p.GPUInstance() != profile:
+		return p, errors.New("not the profile of a whole GPU instance (found " + profile + ", want one such as " + p.GPUInstance() + ")")
+	}
+	return p, nil
+}
+
+// Overlap reports whether two placed instances have a slot in common. An unknown profile has one slot.
+func Overlap(offered []InstanceProfile, a, b Instance) bool {
+	mask := func(i Instance) uint {
+		for _, s := range offered {
+			if s.Name == i.Profile {
+				return s.slotMask(i.Start)
+			}
+		}
+		return 1 << i.Start
+	}
+	return mask(a)&mask(b) != 0
+}

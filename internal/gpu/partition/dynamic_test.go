@@ -1,0 +1,96 @@
+package partition
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+func h100() []InstanceProfile {
+	return []InstanceProfile{
+		{Name: "1g.10gb", ID: 19, InstanceCount: 7, Size: 1, Starts: []int{0, 1, 2, 3, 4, 5, 6}},
+		{Name: "1g.10gb+me", ID: 20, InstanceCount: 1, Size: 1, Starts: []int{0, 1, 2, 3, 4, 5, 6}},
+		{Name: "2g.20gb", ID: 14, InstanceCount: 3, Size: 2, Starts: []int{0, 2, 4}},
+		{Name: "3g.40gb", ID: 9, InstanceCount: 2, Size: 4, Starts: []int{0, 4}},
+		{Name: "7g.80gb", ID: 0, InstanceCount: 1, Size: 8, Starts: []int{0}},
+	}
+}
+
+func TestNextSlot(t *testing.T) {
+	at := func(profile string, start int) Instance { return Instance{Profile: profile, Start: start} }
+	for _, tt := range []struct {
+		name    string
+		now     []Instance
+		profile string
+		start   int  // -1: there is none now
+		movable bool // only if start is -1
+	}{
+		{"empty GPU", nil, "1g.10gb", 0, false},
+		{"longest run of free slots", []Instance{at("1g.10gb", 2)}, "1g.10gb", 0, false},
+		{"next to others", []Instance{at("3g.40gb", 0)}, "3g.40gb", 4, false},
+		{"small one in the gap", []Instance{at("1g.10gb", 0), at("2g.20gb", 2)}, "1g.10gb", 1, false},
+		{"full", []Instance{at("7g.80gb", 0)}, "1g.10gb", -1, false},
+		{"fragmented", []Instance{at("1g.10gb", 2), at("1g.10gb", 4)}, "3g.40gb", -1, true},
+		{"too often", []Instance{at("1g.10gb+me", 0)}, "1g.10gb+me", -1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			slot, err := NextSlot(h100(), tt.now, tt.profile)
+			full, none := errors.AsType[*NoSlotError](err)
+			switch {
+			case tt.start >= 0 && (err != nil || slot.Start != tt.start):
+				t.Errorf("got slot %d, %v, want %d", slot.Start, err, tt.start)
+			case tt.start < 0 && (!none || full.Movable != tt.movable):
+				t.Errorf("got %v, want no slot, movable %t", err, tt.movable)
+			}
+		})
+	}
+	if _, err := NextSlot(h100(), nil, "5g.50gb"); err == nil {
+		t.Error("a profile that the GPU does not have fits")
+	} else if _, none := errors.AsType[*NoSlotError](err); none {
+		t.Errorf("%v is not permanent", err)
+	}
+}
+
+// The instances of leases stay on a dynamic GPU, unless they prevent its own.
+func TestPlan_DynamicGPU(t *testing.T) {
+	two, three, one := Instance{Profile: "2g.20gb", Start: 2}, Instance{Profile: "3g.40gb", Start: 4}, Instance{Profile: "1g.10gb", Start: 0}
+	for _, tt := range []struct {
+		name       string
+		rest       map[string]int
+		have, made []Instance
+		static     bool
+		want       []Instance // that remain or are created
+	}{
+		{name: "at rest", rest: map[string]int{"2g.20gb": 1}, have: []Instance{two}, want: []Instance{two}},
+		{name: "with instances of leases", rest: map[string]int{"2g.20gb": 1}, have: []Instance{one, two, three}, made: []Instance{three, one}, want: []Instance{one, two, three}},
+		{name: "equal profiles", rest: map[string]int{"3g.40gb": 1}, have: []Instance{{Profile: "3g.40gb"}, three}, made: []Instance{three}, want: []Instance{{Profile: "3g.40gb"}, three}},
+		{name: "foreign instance", rest: map[string]int{"2g.20gb": 1}, have: []Instance{one, two, three}, made: []Instance{three}, want: []Instance{two, three}},
+		{name: "own instance missing", rest: map[string]int{"2g.20gb": 1}, have: []Instance{three}, made: []Instance{three}, want: []Instance{{Profile: "2g.20gb"}, three}},
+		{name: "claim without instance", rest: map[string]int{"2g.20gb": 1}, have: []Instance{two}, made: []Instance{three}, want: []Instance{two}},
+		{name: "no room for its own", rest: map[string]int{"7g.80gb": 1}, have: []Instance{three}, made: []Instance{three}, want: []Instance{{Profile: "7g.80gb"}}},
+		{name: "not dynamic", rest: map[string]int{"2g.20gb": 1}, have: []Instance{two, three}, made: []Instance{three}, static: true, want: []Instance{two}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			rest, err := NewMIG(tt.rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := GPU{Address: "0000:41:00.0", Vendor: NVIDIA, MIG: &MIG{Instances: tt.have}, Profiles: h100(), Made: tt.made}
+			layout, err := Profile{Groups: []Group{{MIG: &rest, Rest: true, Dynamic: !tt.static}}}.Layout([]GPU{g})
+			if err != nil || layout.Dynamic[g.Address] == tt.static {
+				t.Fatalf("%+v, %v", layout, err)
+			}
+			steps, err := Plan(layout, []GPU{g})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := Forecast([]GPU{g}, steps)[0].MIG
+			if !after.Same(MIG{Instances: tt.want}) {
+				t.Errorf("got %v by %v, want %v", after.Instances, steps, tt.want)
+			}
+			if same := slices.EqualFunc(tt.have, tt.want, Instance.stays); same != (len(steps) == 0) {
+				t.Errorf("steps are %v", steps)
+			}
+		})
+	}
+}
