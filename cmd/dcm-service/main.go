@@ -54,7 +54,7 @@ func run(ctx context.Context, h *host.Host, stderr io.Writer, args []string) int
 	return service.Code(err)
 }
 
-var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | extend LEASE MICROSECONDS; see dcm.service(8), and dcm(1) for people"))
+var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | make INSTANCE | unmake INSTANCE | extend LEASE MICROSECONDS. See dcm.service(8), and dcm(1) for people"))
 
 // work is what the arguments name; nil: nothing.
 func work(name string) func(context.Context, *host.Host, io.Writer) error {
@@ -67,11 +67,15 @@ func work(name string) func(context.Context, *host.Host, io.Writer) error {
 			return leaseservice.WriteLimit(h, unit, limit)
 		}
 	}
+	name, instance, forInstance := strings.Cut(name, " ")
 	w, ok := service.Works()[name]
-	if !ok {
+	if !ok || forInstance != (w.For != nil) {
 		return nil
 	}
 	return func(ctx context.Context, h *host.Host, stderr io.Writer) error {
+		if w.For != nil {
+			return w.For(ctx, h, journal.Log(stderr, w.Journal()), instance)
+		}
 		return w.Do(ctx, h, journal.Log(stderr, w.Journal()))
 	}
 }

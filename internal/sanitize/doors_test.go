@@ -30,6 +30,7 @@ func doors() map[string]string {
 		"dcm-guard.own":     "a path to write to, which is not printed",
 		"dmem.Tree.read":    escapes,
 		"dmem.write":        writes,
+		"made.Claims.List":  escapes,
 		"lease.Links.Read":  escapes,
 		"lease.Links.of":    escapes,
 		"lease.Links.clean": compared,

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
@@ -118,6 +119,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	if err != nil { // nothing has changed the partitions while there are leases
 		return nil, errors.Join(append(errs, err)...)
 	}
+	taken = append(taken, madeNodes(devices)...)
 	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
@@ -141,6 +143,32 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	return unmet, errors.Join(errs...)
 }
 
+// PublishParts publishes the partitions after a lease has made an instance, or its instance was
+// destroyed. The reservations keep their partitions.
+func (s Publisher) PublishParts(ctx context.Context) error {
+	last, err := runstate.ReadPartitions(s.Host.Runtime())
+	if err == nil && last == nil {
+		err = errors.New("the partitions are not listed: no run has ended since boot")
+	}
+	if err != nil {
+		return err
+	}
+	devices, err := s.Devices(ctx)
+	if err := errors.Join(err, s.Node.ReadDetails(ctx, devices)); err != nil {
+		return err
+	}
+	links, err := lease.Links{Dir: s.Host.Path("dev/dcm")}.Read()
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(links, func(name string, _ []string) bool { return strings.HasSuffix(name, unitname.CompanionSuffix) })
+	p := *last
+	p.Modes, p.Parts = modesOf(devices), partsOf(devices)
+	return errors.Join(
+		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), links)),
+		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
+}
+
 // wanted returns the number of partitions that a reservation needs at least.
 func wanted(r config.Reservation) int {
 	if r.Whole {
@@ -158,6 +186,19 @@ func (s Publisher) leased(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
 	defer cancel()
 	return leaseservice.NewPartitions(s.Host, &config.Config{}, s.Log).LeasedNodes(ctx)
+}
+
+// madeNodes returns the nodes of instances that leases have made.
+func madeNodes(devices []gpu.Device) []string {
+	var out []string
+	for _, d := range devices {
+		for _, p := range d.Parts {
+			if slices.ContainsFunc(d.Made, func(i partition.Instance) bool { return i.Start == p.Start }) {
+				out = append(out, p.RenderNode())
+			}
+		}
+	}
+	return out
 }
 
 // logChoice logs a choice that differs from the previous one.

@@ -8,7 +8,8 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// lockForRun excludes other runs and new leases, until release is called.
+// lockForRun excludes other runs, new leases, and changes of the instances of leases, until release is
+// called.
 func lockForRun(h *host.Host) (release func(), err error) {
 	run, err := filelock.TryLock(h.RunLock())
 	if errors.Is(err, filelock.ErrLocked) {
@@ -22,5 +23,11 @@ func lockForRun(h *host.Host) (release func(), err error) {
 		run()
 		return nil, exitcode.With(exitcode.Transient, err)
 	}
-	return func() { leases(); run() }, nil
+	instances, err := filelock.Lock(h.MakeLock())
+	if err != nil {
+		leases()
+		run()
+		return nil, exitcode.With(exitcode.Transient, err)
+	}
+	return func() { instances(); leases(); run() }, nil
 }

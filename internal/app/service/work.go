@@ -14,19 +14,26 @@ import (
 type Work struct {
 	Unit string
 	Do   func(context.Context, *host.Host, *slog.Logger) error
+
+	// For is the work of an instance of a template, instead of Do.
+	For func(ctx context.Context, h *host.Host, log *slog.Logger, instance string) error
 }
 
 // Works are those that units do, by the argument of dcm-service.
 func Works() map[string]Work {
 	return map[string]Work{
-		"daemon":  {unitname.Daemon, Daemon},
-		"oneshot": {unitname.Apply, Oneshot},
-		"gate":    {unitname.Gate, Gate},
-		"change":  {unitname.Change, Change},
-		"reserve": {unitname.Reserve, Reserve},
-		"agent":   {unitname.Agent, agentservice.Run},
+		"daemon":  {Unit: unitname.Daemon, Do: Daemon},
+		"oneshot": {Unit: unitname.Apply, Do: Oneshot},
+		"gate":    {Unit: unitname.Gate, Do: Gate},
+		"change":  {Unit: unitname.Change, Do: Change},
+		"reserve": {Unit: unitname.Reserve, Do: Reserve},
+		"agent":   {Unit: unitname.Agent, Do: agentservice.Run},
+		"make":    {Unit: unitname.Make, For: Make},
+		"unmake":  {Unit: unitname.Make, For: Unmake},
 	}
 }
 
 // Journal returns the journal's identifier for what the work logs.
-func (w Work) Journal() string { return strings.TrimSuffix(w.Unit, ".service") }
+func (w Work) Journal() string {
+	return strings.TrimSuffix(strings.TrimSuffix(w.Unit, ".service"), "@")
+}

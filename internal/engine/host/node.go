@@ -10,6 +10,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/amdgpu"
+	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/nvidia"
 	"dcm/internal/gpu/record"
 	"dcm/internal/linux/systemd"
@@ -49,8 +50,12 @@ func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 
 func openVendors(h *Host, cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
 	roots := roots(h)
-	return gpu.Open(roots.Sys, []gpu.Vendor{amd(h, roots, cfg), nv}, append([]gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) })}, opts...)...)
+	own := []gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) }), gpu.Made(Claims(h).Instances)}
+	return gpu.Open(roots.Sys, []gpu.Vendor{amd(h, roots, cfg), nv}, append(own, opts...)...)
 }
+
+// Claims returns the MIG instances that leases have made.
+func Claims(h *Host) made.Claims { return made.Claims{Dir: h.Path(made.Dir)} }
 
 func roots(h *Host) gpu.Roots {
 	return gpu.Roots{Sys: h.Path("sys"), Proc: h.Path("proc"), Dev: h.Path("dev")}

@@ -33,6 +33,7 @@ After=` + strings.Join(ExemptUnits(), " ") + `
 Before=nvidia-gpu-reset.target
 `,
 		"dcm-change.service":  changes,
+		"dcm-make@.service":   changes,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,
 		"dcm-agent.service":   devices,

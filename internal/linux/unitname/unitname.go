@@ -15,6 +15,7 @@ const (
 	Change  = "dcm-change.service"  // applies the profile to single GPUs
 	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
 	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
+	Make    = "dcm-make@.service"   // template: creates a MIG instance for a lease, and destroys it
 	Agent   = "dcm-agent.service"   // serves programs that select profiles, such as dcm-kubernetes
 
 	AgentSocket = "dcm-agent.socket" // the socket of dcm-agent.service; inactive unless the configuration permits it
@@ -46,7 +47,9 @@ func HolderSlice(reservation string) string {
 }
 
 // All returns the units of the packages.
-func All() []string { return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Agent, AgentSocket} }
+func All() []string {
+	return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Make, Agent, AgentSocket}
+}
 
 // Runs returns the units that change GPUs. One of them runs at a time.
 func Runs() []string { return []string{Apply, Change} }

@@ -25,7 +25,7 @@ const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_
 func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	all := append([]string{"--no-pager", "--quiet", "--lines=5000"}, options...)
 	for _, unit := range unitname.All() {
-		all = append(all, "--unit="+unit)
+		all = append(all, "--unit="+strings.Replace(unit, "@.", "@*.", 1))
 	}
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
 }

@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dcm/internal/app/reservations"
+	"dcm/internal/engine/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/filelock"
+)
+
+// Make is what dcm-make@NAME.service runs at its start: it creates a MIG instance for a lease.
+func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
+	n, err := makeName(h, name)
+	if err != nil {
+		return err
+	}
+	release, err := lockToMake(h)
+	if err != nil {
+		return exitcode.With(exitcode.Transient, err)
+	}
+	defer release()
+	if err := newMaker(h, log).Make(context.WithoutCancel(ctx), n); err != nil { // a stop request must not leave half an instance
+		return err
+	}
+	log.Info(fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start), "unit", n.Lease)
+	return nil
+}
+
+// Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance.
+func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
+	n, err := makeName(h, name)
+	if err != nil {
+		return err
+	}
+	release, err := lockToUnmake(h)
+	if err != nil {
+		return exitcode.With(exitcode.Transient, err)
+	}
+	defer release()
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmakeTimeout)
+	defer cancel()
+	if err := newMaker(h, log).Unmake(limit, n); err != nil {
+		return exitcode.With(exitcode.Transient, fmt.Errorf("%s at slot %d of %s is not destroyed: %w", n.Profile, n.Start, n.GPU, err))
+	}
+	return nil
+}
+
+func makeName(h *host.Host, name string) (made.Name, error) {
+	if err := h.NeedRoot("changing GPUs"); err != nil {
+		return made.Name{}, err
+	}
+	n, err := made.Parse(name)
+	if err != nil {
+		return n, exitcode.With(exitcode.Usage, err)
+	}
+	return n, nil
+}
+
+// unmakeTimeout is how long the destruction of an instance that a process uses is repeated. The lock
+// is held so long, and runs wait for it.
+const unmakeTimeout = 20 * time.Second
+
+// unmakeDelay is the delay between two attempts.
+const unmakeDelay = time.Second
+
+func newMaker(h *host.Host, log *slog.Logger) made.Maker {
+	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
+	node := host.OpenNodeForRun(h, cfg)
+	publisher := reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}
+	return made.Maker{
+		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publisher.PublishParts,
+		Retry: gpu.IsTransient, Delay: unmakeDelay, Log: log,
+	}
+}
+
+// lockToMake excludes runs, and other changes of instances by leases. The daemon, which holds the lock
+// of leases, waits for the caller, so that a run that begins now waits for both. It returns an error if a
+// run has begun.
+func lockToMake(h *host.Host) (release func(), err error) {
+	release, err = filelock.Lock(h.MakeLock())
+	if err != nil {
+		return nil, err
+	}
+	running, err := filelock.Held(h.RunLock())
+	if err == nil && running {
+		err = errRunning
+	}
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
+}
+
+var errRunning = errors.New("the GPUs are being partitioned")
+
+// lockToUnmake is lockToMake, but waits for the end of a run, which holds the lock of leases.
+func lockToUnmake(h *host.Host) (release func(), err error) {
+	for {
+		release, err = lockToMake(h)
+		if !errors.Is(err, errRunning) {
+			return release, err
+		}
+		ended, err := filelock.Lock(h.LeasesLock())
+		if err != nil {
+			return nil, err
+		}
+		ended()
+	}
+}
+
+// migNode changes the instances of a node. It is a [made.GPUs].
+type migNode struct{ node *gpu.Node }
+
+func (m migNode) Read(ctx context.Context, a partition.Address) (made.State, error) {
+	devices, err := m.node.Devices(ctx)
+	for _, d := range devices {
+		switch {
+		case d.Address != a:
+			continue
+		case d.SkipReason != "":
+			return made.State{}, fmt.Errorf("%s: %s", a, d.SkipReason)
+		case d.MIG == nil || d.MIG.Off:
+			return made.State{}, fmt.Errorf("%s: %w", a, made.ErrNoInstances)
+		}
+		s := made.State{Offered: d.OfferedProfiles(), Instances: d.MIG.Instances, Nodes: make(map[int][]string)}
+		for _, p := range d.Parts {
+			s.Nodes[p.Start] = append(append([]string{}, p.CompanionNodes...), p.RenderNode())
+		}
+		return s, nil
+	}
+	if err != nil {
+		return made.State{}, err
+	}
+	return made.State{}, fmt.Errorf("%s: %w", a, made.ErrNoInstances)
+}
+
+func (m migNode) Create(ctx context.Context, a partition.Address, one partition.Instance, kept []partition.Instance) error {
+	return m.execute(ctx, partition.CreateInstances, a, one, kept)
+}
+
+func (m migNode) Destroy(ctx context.Context, a partition.Address, one partition.Instance, kept []partition.Instance) error {
+	return m.execute(ctx, partition.DestroyInstances, a, one, kept)
+}
+
+func (m migNode) execute(ctx context.Context, kind partition.Kind, a partition.Address, one partition.Instance, kept []partition.Instance) error {
+	step := partition.Step{Kind: kind, GPU: a, MIG: &partition.MIG{Instances: []partition.Instance{one}}, Kept: &partition.MIG{Instances: kept}}
+	return m.node.Execute(ctx, partition.Steps{step}, func(partition.Step, bool, error) {})
+}
