@@ -133,11 +133,17 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if s.Time > 0 {
 		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
 	}
+	if s.Requires != "" {
+		extra = append(extra, systemd.Property{Name: "Requires", Value: []string{s.Requires}}, systemd.Property{Name: "After", Value: []string{s.Requires}})
+	}
 	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
 	if m.usePIDFD {
 		scope.PIDFD = m.caller.Process.FD()
 	}
 	err := m.conn.Transients.StartScope(ctx, scope)
+	if errors.Is(err, systemd.ErrDependency) {
+		err = fmt.Errorf("%w\nhint: the reason is in the journal: journalctl --unit=%s", err, s.Requires)
+	}
 	if errors.Is(err, systemd.ErrNoProcess) {
 		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
 	}

@@ -131,6 +131,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		return err != nil
 	})
 	snapshot := lease.Snapshot{Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host))}
+	if err := p.readMade(&snapshot); err != nil {
+		return snapshot, r.usage, err
+	}
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
 			snapshot.Reserved[name] = r.Name

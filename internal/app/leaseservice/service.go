@@ -30,6 +30,7 @@ type Service struct {
 	host       *host.Host
 	partitions *Partitions
 	exclusive  exclusiveEnds
+	made       chan struct{} // of 1: a lease may make an instance
 }
 
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
@@ -40,7 +41,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 			Host:   lease.Host{Partitions: p, Scopes: newScopes(h), Processes: p.processes, Protection: protection{h}},
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
-		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged},
+		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1),
 	}
 }
 
@@ -83,6 +84,9 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	if w.DryRun {
 		c, err := s.allocator.Consider(ctx, caller, r)
 		return dbusapi.Lease{Partitions: names(c), Reason: c.Reason}, withClass(err)
+	}
+	if r.Make != "" {
+		defer s.sweepSoon() // also after an error, which may leave an instance
 	}
 	given, err := s.allocator.Acquire(ctx, caller, r)
 	if err != nil {
@@ -148,7 +152,10 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	if err != nil {
 		return lease.Request{}, err
 	}
-	r := lease.Request{Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: unitname.ConfinedLease, Wait: w.Wait, Time: w.Time, What: w.Command}
+	if err := checkMake(w); err != nil {
+		return lease.Request{}, err
+	}
+	r := lease.Request{Make: w.Make, Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: unitname.ConfinedLease, Wait: w.Wait, Time: w.Time, What: w.Command}
 	switch {
 	case w.Exclusive:
 		r.Kind = unitname.ExclusiveLease

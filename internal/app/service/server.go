@@ -109,6 +109,7 @@ func (s *server) tasks() []task {
 		task{"drop-in keeper", s.dropins.Run, nil},
 		task{"leases of an earlier daemon", s.leases.Resume, nil},
 		task{"guard", s.guard.run, nil},
+		task{"instances of leases", s.leases.SweepMade, nil},
 	)
 }
 

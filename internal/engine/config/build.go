@@ -51,6 +51,7 @@ func profile(name string, n *source.Node) partition.Profile {
 	for _, item := range n.At("group").Items() {
 		g := partition.Group{GPUs: rule.ReadSelectors(item.At("gpus")), MIG: rule.ReadMIG(item.At("mig")), Devices: rule.ReadDevices(item.At("device"))}
 		rule.ReadString(item.At("compute"), &g.Compute)
+		rule.Read(item.At("dynamic"), &g.Dynamic)
 		if number := item.At("count"); number != nil {
 			n, _ := number.Value.(int64)
 			g.Count, g.Rest = int(n), number.Value == rule.Rest

@@ -104,6 +104,9 @@ func FormatProfile(p partition.Profile) string {
 		if len(g.Devices) > 0 {
 			fmt.Fprintf(&b, "device = %s\n", source.Array(g.Devices, rule.FormatFilter))
 		}
+		if g.Dynamic {
+			b.WriteString("dynamic = true\n")
+		}
 		switch {
 		case len(g.GPUs) > 0:
 			fmt.Fprintf(&b, "gpus = %s\n", source.Array(g.GPUs, rule.FormatSelector))

@@ -16,6 +16,7 @@ func groups() rule.Rule {
 		"device":  rule.Devices(),
 		"count":   count(),
 		"gpus":    rule.Selectors(),
+		"dynamic": rule.Boolean(),
 	}, oneGroup), allGroups)
 }
 
@@ -49,6 +50,9 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 		c.Fail(by, source.DottedKey(key, "mig"), &source.Fault{Text: "compute (AMD) and mig (NVIDIA) exclude each other"})
 	case device != nil && by == nil:
 		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "valid only together with mig"})
+	}
+	if dynamic := n.At("dynamic"); dynamic != nil && dynamic.Value == true && !rule.InstancesPossible(by) {
+		c.Fail(dynamic, source.DottedKey(key, "dynamic"), &source.Fault{Text: "leases can make MIG instances only", Accepted: `mig with the instances that always exist, or mig = {}`})
 	}
 	switch {
 	case number != nil && gpus != nil:

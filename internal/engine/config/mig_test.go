@@ -25,6 +25,7 @@ mig = "off"
 device = ["0x2330", "0x20b2:0x1533", "0x20B210DE:0x153310DE"]
 mig = { "3g.40gb" = 1, "1c.2g.20gb" = 2 }
 count = "rest"
+dynamic = true
 [profiles.empty]
 mig = {}
 [profiles.whole]
@@ -41,7 +42,7 @@ compute = "CPX"
 		{Name: "both", Memory: partition.NPS1, Groups: []partition.Group{
 			{Compute: partition.CPX, Rest: true},
 			{MIG: &partition.MIG{Off: true}, GPUs: []partition.Selector{{Address: "0000:41:00.0"}}},
-			{MIG: &m, Devices: []partition.Filter{{Device: 0x2330}, a100, longer}, Rest: true},
+			{MIG: &m, Devices: []partition.Filter{{Device: 0x2330}, a100, longer}, Rest: true, Dynamic: true},
 		}},
 		{Name: "empty", MIG: &partition.MIG{}},
 		{Name: "whole", Compute: partition.CPX, MIG: &one},

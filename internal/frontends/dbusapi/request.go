@@ -15,6 +15,7 @@ type Request struct {
 	Partitions, GPUs int
 	Place            string // placement rule; "" for the default
 	Vendor, Mode     string // for example "nvidia" and "3g.40gb"; "" for any
+	Make             string // the profile of a MIG instance to make for the lease, "3g.40gb"; "" for existing partitions
 	Exclusive        bool
 	Share            int           // number of leases that may share the partitions; 0 for no sharing
 	Wait             bool          // wait in the queue until enough partitions are free
@@ -42,7 +43,7 @@ type option struct {
 // options lists the options. The D-Bus type of a number is u. That of a time is t, in microseconds.
 func (r *Request) options() []option {
 	return []option{
-		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
+		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"make", &r.Make}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
 		{"wait", &r.Wait}, {"dry-run", &r.DryRun}, {"time", &r.Time}, {"command", &r.Command},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/made"
 	"dcm/internal/linux/unitname"
 )
 
@@ -23,11 +24,12 @@ type Allocation struct {
 	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
 
 	Awaited string // the process that waits to change its GPU; "" for none
+	Made    string // the lease that has made it, even if the lease has ended; "" for none
 }
 
 // Free reports whether the partition can be allocated.
 func (h Allocation) Free() bool {
-	return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 && h.Awaited == ""
+	return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 && h.Awaited == "" && h.Made == ""
 }
 
 // Whose returns the names of the holders, for an error message.
@@ -39,6 +41,9 @@ func (h Allocation) Whose() []string {
 	if h.Awaited != "" {
 		out = append(out, h.Awaited)
 	}
+	if h.Made != "" && len(out) == 0 {
+		out = append(out, h.Made)
+	}
 	return out
 }
 
@@ -49,6 +54,17 @@ type Snapshot struct {
 	Reserved map[string]string   // name of the reservation, by partition
 	Open     map[string][]string // units and processes that have a partition open, by partition
 	Awaited  map[string]string   // the process that waits to change the GPU of a partition, by partition
+	Made     map[string]string   // the lease that has made the MIG instance of a partition, by partition
+
+	// Dynamic reads the GPUs on which leases make instances; nil: there are none.
+	Dynamic func() ([]DynamicGPU, error)
+}
+
+func (s Snapshot) dynamicGPUs() ([]DynamicGPU, error) {
+	if s.Dynamic == nil {
+		return nil, nil
+	}
+	return s.Dynamic()
 }
 
 // after returns the snapshot as it will be after the end of some units.
@@ -59,6 +75,26 @@ func (s Snapshot) after(ended func(unit string) bool) Snapshot {
 		open[part] = slices.DeleteFunc(slices.Clone(users), ended)
 	}
 	s.Open = open
+	return s.withGPUs(func(g DynamicGPU) DynamicGPU {
+		g.Made = slices.DeleteFunc(slices.Clone(g.Made), func(m made.Name) bool { return ended(m.Lease) })
+		return g
+	})
+}
+
+// withGPUs returns the snapshot with other dynamic GPUs.
+func (s Snapshot) withGPUs(change func(DynamicGPU) DynamicGPU) Snapshot {
+	read := s.Dynamic
+	if read == nil {
+		return s
+	}
+	s.Dynamic = func() ([]DynamicGPU, error) {
+		list, err := read()
+		out := make([]DynamicGPU, len(list))
+		for i, g := range list {
+			out[i] = change(g)
+		}
+		return out, err
+	}
 	return s
 }
 
@@ -85,7 +121,7 @@ func Allocations(s Snapshot) []Allocation {
 	}
 	out := make([]Allocation, len(s.Parts))
 	for i, p := range s.Parts {
-		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: s.Awaited[p.Name]}
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: s.Awaited[p.Name], Made: s.Made[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)
@@ -116,7 +152,7 @@ func unshareable(allocations []Allocation, of int) map[string]bool {
 			n, ok := unitname.ParseLease(unit)
 			return !ok || n.Of != of
 		})
-		if others || h.For != "" || h.Awaited != "" || len(h.Users) > 0 || len(h.Units) >= of {
+		if others || h.For != "" || h.Awaited != "" || h.Made != "" || len(h.Users) > 0 || len(h.Units) >= of {
 			out[h.Name] = true
 		}
 	}

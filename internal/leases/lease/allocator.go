@@ -107,6 +107,9 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	if !at.own || !a.hasTerms(ctx, at.unit, r) {
 		return Lease{}, false
 	}
+	if r.Make != "" {
+		return a.keepMade(ctx, c, r, at)
+	}
 	snapshot, err := a.host.Partitions.Snapshot(ctx)
 	if err != nil {
 		return Lease{}, false
@@ -116,6 +119,9 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	for _, h := range allocations {
 		if others[h.Name] = !slices.Contains(h.Units, at.unit); !others[h.Name] {
 			kept = append(kept, h.Part)
+		}
+		if h.Made == at.unit {
+			return Lease{}, false
 		}
 	}
 	w := r.Want

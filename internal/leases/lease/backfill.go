@@ -78,7 +78,7 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 // start of the earlier request, or if there will be enough partitions for both. If no start can be
 // predicted, a lease up to [OvertakeLimit] counts as no delay.
 func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
-	if !s.uses(earlier, c) {
+	if !s.uses(earlier, p, c) {
 		return false
 	}
 	start, found := s.starts[earlier]
@@ -93,13 +93,16 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 		return false
 	}
 	then := s.at(start)
-	then.Units = append(slices.Clone(then.Units), unitOf(p, c, then))
+	then = s.with(then, p, c)
 	_, err := s.policy.choose(then, earlier.Caller, earlier.Request)
 	return insufficient(err)
 }
 
-// uses reports whether a request could get one of these partitions.
-func (s *schedule) uses(p *pending, c placement.Choice) bool {
+// uses reports whether a request could get one of the partitions of another one's choice.
+func (s *schedule) uses(p *pending, by *pending, c placement.Choice) bool {
+	if p.Make != "" || by.Make != "" {
+		return p.Make != "" && by.Make != "" // other leases use no free slots
+	}
 	kinds, err := p.Sought.Match(KindsOf(s.snapshot.Parts))
 	return err == nil && slices.ContainsFunc(c.Partitions, func(part runstate.Part) bool {
 		return kinds == nil || slices.Contains(kinds, part.Kind)
@@ -132,6 +135,21 @@ func (s *schedule) at(then time.Time) Snapshot {
 	return s.snapshot.after(func(unit string) bool {
 		t := terms[unit]
 		return t.Limit > 0 && !t.Began.Add(t.Limit).After(then)
+	})
+}
+
+// with returns the snapshot with the lease of a choice.
+func (s *schedule) with(then Snapshot, p *pending, c placement.Choice) Snapshot {
+	u := unitOf(p, c, then)
+	then.Units = append(slices.Clone(then.Units), u)
+	if p.Make == "" {
+		return then
+	}
+	return then.withGPUs(func(g DynamicGPU) DynamicGPU {
+		if m := makeFor(u.Unit, p.Request, c); m.GPU == g.GPU {
+			g.Made = append(slices.Clone(g.Made), m)
+		}
+		return g
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 
 // choose chooses partitions for a request.
 func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
+	if r.Make != "" {
+		return p.chooseSlot(snapshot, caller, r)
+	}
 	allocations := Allocations(snapshot)
 	kinds := KindsOf(snapshot.Parts)
 	var err error

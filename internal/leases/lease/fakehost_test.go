@@ -23,6 +23,8 @@ type host struct {
 	kind     string // the kind of every partition
 	open     map[string][]string
 	awaited  map[string]string
+	made     map[string]string
+	dynamic  []DynamicGPU
 	starts   map[int]uint64
 	changing bool
 	still    func() error // returns why no lease can start now
@@ -75,8 +77,10 @@ func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	for i := range all {
 		all[i].Kind = h.kind
 	}
-	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited}, nil
+	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic}, nil
 }
+
+func (h *host) readDynamic() ([]DynamicGPU, error) { return h.dynamic, nil }
 
 func (h *host) Prepare(ctx context.Context, _ Caller) (Snapshot, Move, error) {
 	snapshot, err := h.Snapshot(ctx)

@@ -22,6 +22,7 @@ type Caller struct {
 type Request struct {
 	placement.Want
 	Sought partition.Criteria // Want.Kinds is set from it
+	Make   string             // the profile of a MIG instance that is made for the lease; "" for existing partitions
 	Kind   unitname.LeaseKind
 	Wait   bool          // wait until enough partitions are free
 	Time   time.Duration // time limit of the lease; 0 for none
@@ -49,6 +50,7 @@ type Scope struct {
 	Description string
 	PID         int      // of the caller
 	Allow       []string // device nodes
+	Requires    string   // a unit that starts before and stops after it; "" for none
 	Time        time.Duration
 }
 

@@ -34,8 +34,13 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common)}
 	for n := 1; ; n++ {
 		l.Unit = newName(c.UID, r, g.snapshot)
+		requires := ""
+		if r.Make != "" {
+			instance := makeFor(l.Unit, r, g.choice)
+			l.Nodes, requires = instance.Nodes(), instance.Unit()
+		}
 		var err error
-		l.Notes, err = g.move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Allow: l.Nodes, Time: r.Time})
+		l.Notes, err = g.move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Allow: l.Nodes, Requires: requires, Time: r.Time})
 		if err == nil {
 			err = errors.Join(s.host.Processes.Check(c), s.verifyReplaced(g.before))
 		} else {
@@ -45,7 +50,7 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 			return l, nil
 		}
 		// The scope may still become active after the error. Undo ends it.
-		again := errors.Is(err, ErrNotMoved) && n < maxStarts
+		again := errors.Is(err, ErrNotMoved) && n < maxStarts && r.Make == "" // the instance has its slots until it is destroyed
 		err = errors.Join(err, g.move.Undo(context.WithoutCancel(ctx), l.Unit))
 		if !again {
 			return Lease{}, err

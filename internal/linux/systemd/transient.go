@@ -47,6 +47,9 @@ func (r Transients) queue(ctx context.Context, job *dbus.ObjectPath, name string
 // 1 has lost its number in a daemon-reexec.
 var ErrNoProcess = errors.New("systemd has moved no process into it")
 
+// ErrDependency means that a unit that the started one requires has failed to start.
+var ErrDependency = errors.New("a unit that it requires has failed")
+
 // start creates and starts a unit by queue, and waits until it is active.
 func (r Transients) start(ctx context.Context, name string, queue func(job *dbus.ObjectPath) error) error {
 	if err := Jobs(r).await(ctx, name, queue, r.startDone(ctx, name)); err != nil {
@@ -66,6 +69,8 @@ func (r Transients) startDone(ctx context.Context, name string) func(result stri
 		switch u := list[0].unit; {
 		case u.Active == "active" && !u.Job:
 			return true, nil
+		case result == "dependency":
+			return true, ErrDependency
 		case result != "" && result != "done":
 			return true, fmt.Errorf("%w: its job ended with %q", ErrNoProcess, sanitize.Text(result))
 		case result == "done", !certain && u.Settled():

@@ -27,7 +27,7 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, mo
 		t.Fatal(err)
 	}
 	// systemd 252 mounts a new /proc for units, without the simulated files.
-	for _, unit := range []string{"dcm", "dcm-apply", "dcm-change", "dcm-reserve"} {
+	for _, unit := range []string{"dcm", "dcm-apply", "dcm-change", "dcm-reserve", "dcm-make@"} {
 		seed["/etc/systemd/system/"+unit+".service.d/sim.conf"] = e2e.File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
 	}
 	// systemd finds char-nvidia-caps in /proc/devices, which a container shares with its host.

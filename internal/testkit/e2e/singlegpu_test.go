@@ -86,6 +86,8 @@ func singleMIG(t *testing.T, p product) {
 			t.Run("daemon killed during a change", func(t *testing.T) { killedDuringMIGChange(m.in(t)) })
 			t.Run("no room next to an instance in use", func(t *testing.T) { noRoom(m.in(t)) })
 			t.Run("fewest units restart", func(t *testing.T) { fewestRestart(m.in(t)) })
+			t.Run("instances made for leases", func(t *testing.T) { instancesMade(m.in(t)) })
+			t.Run("killed while an instance is made", func(t *testing.T) { madeKilled(m.in(t)) })
 		})
 	}
 }

@@ -33,7 +33,7 @@ import (
 // RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own",
 		Long: `Execute the command with a lease: partitions that no other holder has, until the last
 process of the lease exits. The command can open these partitions and no others.
@@ -52,6 +52,7 @@ A lease requires that a profile was applied since boot.`,
 	f.StringVar(&w.Place, "place", "", "placement relative to each other: pack, spread or link")
 	f.StringVar(&w.Vendor, "vendor", "", "choose partitions of this vendor: amd or nvidia")
 	f.StringVar(&w.Mode, "mode", "", "choose partitions of this mode, such as CPX, or MIG profile, such as 3g.40gb")
+	f.StringVar(&w.Make, "make", "", "create a MIG instance of this profile, such as 3g.40gb, and destroy it at the end of the lease")
 	f.BoolVar(&w.Exclusive, "exclusive", false, "deny the partitions to all other processes")
 	f.IntVar(&w.Share, "share", 0, "share the partitions with up to this many leases in total")
 	f.BoolVar(&w.Wait, "wait", false, "wait in the queue until enough partitions are free")
@@ -96,11 +97,28 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	case len(command) == 0 && !w.DryRun:
 		return errors.New("no command given (want dcm run -- COMMAND [ARGUMENT...])")
 	}
+	if err := checkMake(w); err != nil {
+		return err
+	}
 	if _, err := placement.ParsePlace(w.Place); err != nil {
 		return fmt.Errorf("--place: %w", err)
 	}
 	_, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	return err
+}
+
+// checkMake checks the request for an instance that does not exist yet.
+func checkMake(w dbusapi.Request) error {
+	if w.Make == "" {
+		return nil
+	}
+	if w.Partitions > 0 || w.GPUs > 0 || w.Place != "" || w.Vendor != "" || w.Mode != "" || w.Exclusive || w.Share > 0 {
+		return errors.New("--make can be combined only with --wait, --time, --dry-run and --json")
+	}
+	if _, err := partition.ParseMade(w.Make); err != nil {
+		return fmt.Errorf("--make: %w", err)
+	}
+	return nil
 }
 
 func checkNumbers(w dbusapi.Request, set func(option string) bool) error {
@@ -123,6 +141,8 @@ func checkHypothetical(s nodemodel.Node, w dbusapi.Request) error {
 		return errors.New("--free and --node require --dry-run")
 	case s.Profile != "" && s.Model == "":
 		return errors.New("--profile requires --node")
+	case s.Hypothetical() && w.Make != "":
+		return errors.New("--make cannot be combined with --free or --node")
 	case s.Hypothetical() && w.Share > 0:
 		return errors.New("--share cannot be combined with --free or --node")
 	}
@@ -237,6 +257,9 @@ func waits(p dbusapi.QueuePosition) string {
 // the requested partitions need it. A device list, or a driver that is not loaded, is not its
 // concern.
 func mayOpen(h *host.Host, w dbusapi.Request) error {
+	if w.Make != "" {
+		return nil
+	}
 	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)
 	if err != nil || !lease.MayNeedCommonNode(sought) {
 		return err

@@ -130,6 +130,15 @@ func parseIDs(s string) (id, vendor uint16, err error) {
 	return uint16(n), 0, nil
 }
 
+// InstancesPossible reports whether a value of mig turns MIG on. A value with an error counts.
+func InstancesPossible(n *source.Node) bool {
+	if n == nil {
+		return false
+	}
+	g, checked := n.Value.(geometry)
+	return !checked || !g.mig.Off
+}
+
 // ReadMIG returns a checked geometry; nil for a missing node.
 func ReadMIG(n *source.Node) *partition.MIG {
 	if n == nil {

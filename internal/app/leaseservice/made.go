@@ -1,0 +1,86 @@
+package leaseservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/dbusapi"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/drain"
+	"dcm/internal/leases/lease"
+)
+
+// checkMake returns the error of a request that makes an instance.
+func checkMake(w dbusapi.Request) error {
+	if w.Make == "" {
+		return nil
+	}
+	if w.Partitions > 1 || w.GPUs > 0 || w.Share > 0 || w.Exclusive || w.Place != "" || w.Mode != "" || w.Vendor != "" {
+		return errors.New("a request that makes an instance has no other partitions, and is neither exclusive nor shared")
+	}
+	_, err := partition.ParseMade(w.Make)
+	return err
+}
+
+// readMade adds the instances that leases have made to a snapshot, and the means to read the dynamic
+// GPUs. These are read when a request needs them, since their driver needs long for it.
+func (p *Partitions) readMade(s *lease.Snapshot) error {
+	claims, err := host.Claims(p.host).List()
+	if err != nil {
+		return err
+	}
+	s.Made = make(map[string]string)
+	for _, n := range claims {
+		s.Made[runstate.PartName(n.GPU, n.Start)] = n.Lease
+	}
+	s.Dynamic = sync.OnceValues(p.dynamicGPUs)
+	return nil
+}
+
+// dynamicGPUs reads the GPUs on which leases make instances.
+func (p *Partitions) dynamicGPUs() ([]lease.DynamicGPU, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
+	defer cancel()
+	cfg := p.config()
+	if cfg.Selected == "" {
+		return nil, nil
+	}
+	devices, err := p.node.Devices(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the dynamic GPUs: %w", err)
+	}
+	gpus := gpu.Partitionable(devices)
+	layout, err := cfg.Profile.Layout(gpus)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := host.Claims(p.host).List()
+	waits := drain.Now(p.host)
+	var out []lease.DynamicGPU
+	for _, g := range gpus {
+		if !layout.Dynamic[g.Address] || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
+			continue
+		}
+		one := lease.DynamicGPU{GPU: g.Address, Offered: g.OfferedProfiles()}
+		if waits.Concerns(g.Address) {
+			one.Awaited = waits.Holder
+		}
+		for _, n := range claims {
+			if n.GPU == g.Address {
+				one.Made = append(one.Made, n)
+			}
+		}
+		one.Fixed = slices.DeleteFunc(slices.Clone(g.MIG.Instances), func(i partition.Instance) bool {
+			return slices.ContainsFunc(one.Made, func(n made.Name) bool { return n.Start == i.Start && n.Profile == i.Profile })
+		})
+		out = append(out, one)
+	}
+	return out, err
+}

@@ -1,0 +1,173 @@
+package leaseservice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/gpu/made"
+	"dcm/internal/linux/systemd"
+)
+
+// makeGraceDelay is how long an instance may exist without its lease: systemd creates the one before it
+// starts the other, and destroys the one after the end of the other.
+const makeGraceDelay = 10 * time.Second
+
+// maxSweepDelay limits the delay between two attempts to destroy an instance.
+const maxSweepDelay = 10 * time.Minute
+
+// madeUnits are the units of instances that leases have made.
+type madeUnits interface {
+	// States returns the states of units by name.
+	States(ctx context.Context, units []string) (map[string]systemd.Unit, error)
+	Start(ctx context.Context, unit string) error
+	Stop(ctx context.Context, unit string) error
+}
+
+// sweeper destroys the instances whose leases have ended, if systemd has not done that: a process was
+// killed, or an instance stayed in use.
+type sweeper struct {
+	claims made.Claims
+	units  madeUnits
+	now    func() time.Time
+	log    *slog.Logger
+
+	lost map[made.Name]*lostInstance
+}
+
+// lostInstance is an instance without a lease.
+type lostInstance struct {
+	next  time.Time // of the next attempt
+	delay time.Duration
+}
+
+// sweep compares the claims with the units, and repeats the stop of units without a lease after the
+// grace period. It reports whether there are claims.
+func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
+	claims, err := s.claims.List()
+	if err != nil || len(claims) == 0 {
+		s.lost = nil
+		return false, err
+	}
+	var names []string
+	for _, n := range claims {
+		names = append(names, n.Lease, n.Unit())
+	}
+	states, err := s.units.States(ctx, names)
+	if err != nil {
+		return true, err
+	}
+	before := s.lost
+	s.lost = make(map[made.Name]*lostInstance)
+	for _, n := range claims {
+		if own := states[n.Unit()]; needed(states[n.Lease]) || own.Job || own.Active == "activating" || own.Active == "deactivating" {
+			continue
+		}
+		l := before[n]
+		if l == nil {
+			l = &lostInstance{next: s.now().Add(makeGraceDelay), delay: makeGraceDelay}
+		}
+		s.lost[n] = l
+		if s.now().Before(l.next) {
+			continue
+		}
+		l.next, l.delay = s.now().Add(l.delay), min(2*l.delay, maxSweepDelay)
+		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: its lease has ended", n.Profile, n.Start, n.GPU), "unit", n.Unit(), "lease", n.Lease)
+		if err := s.end(ctx, n, states[n.Unit()]); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// needed reports whether the scope of a lease is there or is being started.
+func needed(scope systemd.Unit) bool {
+	return scope.Job || slices.Contains([]string{"active", "activating", "deactivating"}, scope.Active)
+}
+
+// end stops the unit of an instance. If it is not active, a start, which creates nothing, precedes the
+// stop: systemd stops a unit that nothing needs.
+func (s *sweeper) end(ctx context.Context, n made.Name, own systemd.Unit) error {
+	if own.Active == "active" {
+		return s.units.Stop(ctx, n.Unit())
+	}
+	return s.units.Start(ctx, n.Unit())
+}
+
+// SweepMade destroys the instances whose leases have ended, until ctx ends.
+func (s *Service) SweepMade(ctx context.Context) {
+	w := sweeper{claims: host.Claims(s.host), units: hostUnits{s.host}, now: time.Now, log: s.log}
+	failed := ""
+	for ctx.Err() == nil {
+		any, err := w.sweep(ctx)
+		if text := errorText(err); text != failed {
+			if failed = text; err != nil {
+				s.log.Warn("cannot check the instances of leases: " + text)
+			}
+		}
+		if !any && err == nil {
+			select {
+			case <-s.made:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		<-changed(ctx, s.host)
+	}
+}
+
+// sweepSoon makes SweepMade check again.
+func (s *Service) sweepSoon() {
+	select {
+	case s.made <- struct{}{}:
+	default:
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(err.Error())
+}
+
+// hostUnits are the units of this host. It is a [madeUnits].
+type hostUnits struct{ host *host.Host }
+
+func (h hostUnits) States(ctx context.Context, units []string) (map[string]systemd.Unit, error) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	list, err := conn.Units.List(ctx, units, systemd.States)
+	out := make(map[string]systemd.Unit)
+	for _, u := range list {
+		out[u.Name] = u
+	}
+	return out, err
+}
+
+func (h hostUnits) Start(ctx context.Context, unit string) error {
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Jobs.Start(ctx, unit)
+}
+
+func (h hostUnits) Stop(ctx context.Context, unit string) error {
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Jobs.Stop(ctx, unit)
+}

@@ -1,0 +1,130 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
+)
+
+// DynamicGPU is a GPU on which leases make MIG instances.
+type DynamicGPU struct {
+	GPU     partition.Address
+	Offered []partition.InstanceProfile
+	Fixed   []partition.Instance // the instances of the profile
+	Made    []made.Name          // the instances of leases
+	Awaited string               // the process that waits to change the GPU; "" for none
+}
+
+func (g DynamicGPU) instances() []partition.Instance {
+	out := slices.Clone(g.Fixed)
+	for _, m := range g.Made {
+		out = append(out, m.Instance())
+	}
+	return out
+}
+
+// makeFor returns the name of the instance that a lease of the choice makes.
+func makeFor(unit string, r Request, c placement.Choice) made.Name {
+	return made.Name{Lease: unit, GPU: c.Partitions[0].GPU, Profile: r.Make, Start: c.Partitions[0].Index}
+}
+
+// chooseSlot chooses the GPU and the slots for the instance of a request: those that shorten the
+// longest run of free slots least, and of these the GPU with the shortest run.
+func (p *policy) chooseSlot(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
+	gpus, err := snapshot.dynamicGPUs()
+	if err != nil {
+		return placement.Choice{}, err
+	}
+	var none []error
+	best, at := partition.Slot{}, -1
+	for i, g := range gpus {
+		slot, err := partition.NextSlot(g.Offered, g.instances(), r.Make)
+		if err == nil && g.Awaited != "" {
+			err = &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
+		}
+		if err != nil {
+			none = append(none, fmt.Errorf("%s: %w", g.GPU, err))
+			continue
+		}
+		less := func(a, b partition.Slot) bool {
+			lost, other := a.Before-a.After, b.Before-b.After
+			return lost < other || lost == other && a.Before < b.Before
+		}
+		if at < 0 || less(slot, best) {
+			best, at = slot, i
+		}
+	}
+	allocations := Allocations(snapshot)
+	if at < 0 {
+		return placement.Choice{}, noSlot(none, makersOf(allocations, gpus))
+	}
+	gpu := gpus[at].GPU
+	part := runstate.Part{Name: runstate.PartName(gpu, best.Start), GPU: gpu, Index: best.Start, NUMA: -1, Kind: partition.KindOf(partition.NVIDIA, r.Make)}
+	c := placement.Choice{Partitions: []runstate.Part{part}, Reason: fmt.Sprintf("%s made on %s at slot %d", r.Make, gpu, best.Start)}
+	return c, p.check(allocations, caller, 1)
+}
+
+// noSlot returns the error of a request for which no GPU has room: permanent, unless one of the GPUs
+// may have room later.
+func noSlot(none []error, holders []string) error {
+	if len(none) == 0 {
+		return &ImpossibleError{errors.New("no GPU of the profile is dynamic\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")}
+	}
+	var later error
+	for _, err := range none {
+		slot, full := errors.AsType[*partition.NoSlotError](err)
+		if later == nil && (full || insufficient(err)) || full && slot.Movable {
+			later = err
+		}
+	}
+	if later == nil {
+		return &ImpossibleError{none[0]}
+	}
+	return &InsufficientError{later, holders}
+}
+
+// makersOf returns the holders of the partitions of the GPUs.
+func makersOf(allocations []Allocation, gpus []DynamicGPU) []string {
+	var among []partition.Address
+	for _, g := range gpus {
+		among = append(among, g.GPU)
+	}
+	return holdersOf(allocations, placement.Want{Among: among})
+}
+
+// slotImpossible returns an [ImpossibleError] if an error of chooseSlot would remain after the end of
+// all leases. alone is the snapshot after their end.
+func (p *policy) slotImpossible(alone Snapshot, c Caller, r Request) error {
+	_, err := p.chooseSlot(alone, c, r)
+	if never, ok := errors.AsType[*ImpossibleError](err); ok {
+		return never
+	}
+	if limit, ok := errors.AsType[*LimitError](err); ok {
+		return &ImpossibleError{limit}
+	}
+	if full, ok := errors.AsType[*partition.NoSlotError](err); ok {
+		return &ImpossibleError{fmt.Errorf("%w: the instances of the profile have the others", full)}
+	}
+	return nil
+}
+
+// keepMade is [Allocator.keep] for a request that makes an instance.
+func (a *Allocator) keepMade(ctx context.Context, c Caller, r Request, at location) (Lease, bool) {
+	snapshot, err := a.host.Partitions.Snapshot(ctx)
+	if err != nil || a.host.Processes.Check(c) != nil {
+		return Lease{}, false
+	}
+	for _, h := range Allocations(snapshot) {
+		if h.Made == at.unit && slices.Contains(h.Units, at.unit) && h.Kind == partition.KindOf(partition.NVIDIA, r.Make) {
+			choice := placement.Choice{Partitions: []runstate.Part{h.Part}, Reason: fmt.Sprintf("%s made on %s at slot %d", r.Make, h.GPU, h.Index)}
+			return Lease{Unit: at.unit, Choice: choice, Nodes: makeFor(at.unit, r, choice).Nodes()}, true
+		}
+	}
+	return Lease{}, false
+}

@@ -1,0 +1,93 @@
+package lease
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/unitname"
+)
+
+// dynamicGPU has an instance of the profile in slots 0 and 1.
+func dynamicGPU(address partition.Address, leases ...made.Name) DynamicGPU {
+	return DynamicGPU{
+		GPU: address,
+		Offered: []partition.InstanceProfile{
+			{Name: "1g.10gb", InstanceCount: 7, Size: 1, Starts: []int{0, 1, 2, 3, 4, 5, 6}},
+			{Name: "2g.20gb", InstanceCount: 3, Size: 2, Starts: []int{0, 2, 4}},
+			{Name: "3g.40gb", InstanceCount: 2, Size: 4, Starts: []int{0, 4}},
+			{Name: "7g.80gb", InstanceCount: 1, Size: 8, Starts: []int{0}},
+		},
+		Fixed: []partition.Instance{{Profile: "2g.20gb"}},
+		Made:  leases,
+	}
+}
+
+func TestAcquire_MakesInstance(t *testing.T) {
+	h := newHost()
+	h.dynamic = []DynamicGPU{dynamicGPU("0000:05:00.0")}
+	var started Scope
+	h.onStart = func(s Scope) error { started = s; return nil }
+	l, err := New(Config{Host: Host{h, h, h, h}}).Acquire(t.Context(), alice, Request{Make: "3g.40gb", Kind: unitname.ConfinedLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, err := made.Parse(strings.TrimSuffix(strings.TrimPrefix(started.Requires, "dcm-make@"), ".service"))
+	if want := (made.Name{Lease: l.Unit, GPU: "0000:05:00.0", Profile: "3g.40gb", Start: 4}); name != want || err != nil {
+		t.Errorf("the scope requires %q, want %+v", started.Requires, want)
+	}
+	if p := l.Choice.Partitions; len(p) != 1 || p[0].Name != "0000:05:00.0-4" || !slices.Equal(started.Allow, name.Nodes()) {
+		t.Errorf("lease: got %+v with %q", l, started.Allow)
+	}
+}
+
+func TestAcquire_NoSlot(t *testing.T) {
+	lease := made.Name{Lease: "dcm-lease-1000-4f1c09aa.scope", GPU: "0000:05:00.0", Profile: "3g.40gb", Start: 4}
+	gap := made.Name{Lease: "dcm-lease-1000-4f1c09ab.scope", GPU: "0000:05:00.0", Profile: "1g.10gb", Start: 5}
+	for _, tt := range []struct {
+		name, profile string
+		gpus          []DynamicGPU
+		passes        bool
+		texts         []string
+	}{
+		{"no dynamic GPU", "1g.10gb", nil, false, []string{"dynamic = true"}},
+		{"held by a lease", "3g.40gb", []DynamicGPU{dynamicGPU("0000:05:00.0", lease)}, true, []string{"0000:05:00.0", "free slots 2–3", lease.Lease}},
+		{"fragmented", "3g.40gb", []DynamicGPU{dynamicGPU("0000:05:00.0", gap)}, true, []string{"with other placements"}},
+		{"held by the profile", "7g.80gb", []DynamicGPU{dynamicGPU("0000:05:00.0", lease)}, false, []string{"instances of the profile"}},
+		{"unknown profile", "5g.50gb", []DynamicGPU{dynamicGPU("0000:05:00.0")}, false, []string{"5g.50gb"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost()
+			h.dynamic = tt.gpus
+			h.tenants = []UnitDevices{{lease.Lease, true, []string{"/dev/dri/renderD128"}}}
+			_, err := New(Config{Host: Host{h, h, h, h}}).Acquire(t.Context(), alice, Request{Make: tt.profile, Kind: unitname.ConfinedLease})
+			if err == nil || Passes(err) != tt.passes {
+				t.Fatalf("error: got %v, want one that passes: %t", err, tt.passes)
+			}
+			for _, text := range tt.texts {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("error: want %q in %v", text, err)
+				}
+			}
+		})
+	}
+}
+
+// The instance of a lease that has ended is not given to another lease.
+func TestAcquire_MadePartitionNotFree(t *testing.T) {
+	h := newHost()
+	h.made = map[string]string{"0000:05:00.0-1": "dcm-lease-1000-4f1c09aa.scope"}
+	a := New(Config{Host: Host{h, h, h, h}})
+	r := Request{Kind: unitname.ConfinedLease}
+	r.Partitions = 8
+	_, err := a.Acquire(t.Context(), alice, r)
+	if err == nil || !strings.Contains(err.Error(), "7 of 8") {
+		t.Errorf("all partitions: got %v, want 7 of 8", err)
+	}
+	r.Partitions = 7
+	if l, err := a.Acquire(t.Context(), alice, r); err != nil || slices.Contains(l.Nodes, "/dev/dri/renderD129") {
+		t.Errorf("the others: got %v, %v", l.Nodes, err)
+	}
+}
