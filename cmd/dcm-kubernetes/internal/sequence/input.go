@@ -28,9 +28,10 @@ type Target struct {
 
 // Outcome is the reason of a failure.
 type Outcome struct {
-	Reason  string `json:"reason"`          // a reason of AMD's manager
-	Message string `json:"message"`         // reason and hint
-	Retry   bool   `json:"retry,omitempty"` // a retry may succeed
+	Reason  string `json:"reason"`           // a reason of AMD's manager
+	Message string `json:"message"`          // reason and hint
+	Retry   bool   `json:"retry,omitempty"`  // a retry may succeed
+	Judged  string `json:"judged,omitempty"` // the labels that did not permit the change
 }
 
 // Operation is the current change, in the form of the node's annotation.

@@ -106,6 +106,8 @@ func settled(s Input) *Step {
 		return &step
 	case last.State == Success || last.Outcome == nil:
 		return nil // another profile was selected on the host
+	case last.Outcome.Judged != "" && last.Outcome.Judged != judged(s.Node):
+		return nil
 	case last.Outcome.Retry:
 		left := s.Times.Retry - s.Now.Sub(last.At)
 		if left <= 0 || left > s.Times.Retry {
@@ -146,6 +148,8 @@ func refusal(s Input) *Outcome {
 	case s.Plan.Reload && s.Node.KMM:
 		return &Outcome{Reason: PartitionFailure, Retry: true,
 			Message: "the profile changes the memory mode, which reloads the driver, but Kernel Module Management has loaded it. hint: select a profile with the current memory mode, or install the driver on the host"}
+	case s.Plan.Changes && judge(s) != nil:
+		return judge(s)
 	case s.Plan.Changes && len(s.Leases.All) == 0:
 		return &Outcome{Reason: PartitionFailure, Retry: true,
 			Message: "no Lease has the label deviceconfig.org/budget. hint: create one Lease for each node that may change concurrently"}

@@ -43,7 +43,7 @@ const (
 // strategy returns how NVIDIA's device plugin offers MIG. GPU Feature Discovery sets the label for
 // single and mixed.
 func strategy(s Input) string {
-	if value := s.Node.Labels["nvidia.com/mig.strategy"]; value != "" {
+	if value := s.Node.Labels[strategyLabel]; value != "" {
 		return value
 	}
 	if s.Pods != nil && s.Pods.Strategy != "" {
