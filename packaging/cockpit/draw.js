@@ -16,8 +16,9 @@ export function notice(tone, reason, hint, role) {
 
 const unit = name => name && el("a", { href: "#", "data-jump": `/system/services#/${encodeURIComponent(name)}` }, el("code", {}, name));
 
-export function health({ health, problems, warnings, selected, applied, source }) {
-    const cause = el("p", { class: "dcm-note" }, selected ? `Selected: ${selected}` + (source ? ` (${source})` : "") : "No profile is selected.", ` On the GPUs: ${applied || "another or none"}.`);
+export function health({ health, problems, warnings, busy, selected, applied, source }) {
+    const cause = el("p", { class: "dcm-note" }, selected ? `Selected: ${selected}${source && ` (${source})`}.` : "No profile is selected.",
+        selected && !busy && (applied === selected ? " It is on the GPUs." : " It is not on the GPUs."));
     const state = el("div", { class: `dcm-notice ${health.tone}` },
         el("span", { class: "dcm-mark", "aria-hidden": "true" }, marks[health.tone]),
         el("div", {}, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state), cause));

@@ -15,7 +15,7 @@ export function model(account) {
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
         selected: account.profile.selected,
-        applied: account.profile.applied,
+        applied: busy ? "" : account.profile.applied, // the account has it from the begin of a run
         source: account.profile.source,
         profiles: account.profile.defined || [],
         phase: (account.daemon || {}).phase || "",

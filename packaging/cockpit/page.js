@@ -135,9 +135,9 @@ function show() {
     document.body.classList.toggle("gone", Boolean(state.gone));
     if (state.gone) redraw($("health"), state.gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
     if (!now) return;
-    const { health, problems, warnings, selected, applied, source } = now;
+    const { health, problems, warnings, busy, selected, applied, source } = now;
     document.body.classList.toggle("empty", now.empty);
-    if (!state.gone) redraw($("health"), { health, problems, warnings, selected, applied, source }, draw.health);
+    if (!state.gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source }, draw.health);
     redraw($("run"), state.gone ? null : now.run, draw.run);
     redraw($("legend"), now.gpus, draw.legend);
     redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));

@@ -208,7 +208,7 @@ func (b browser) administrator() {
 	b.await(`document.querySelector("#access").textContent == ""`)
 	b.await(all("CPX/NPS1", "8"))
 	b.await(`document.querySelector("#history tbody tr")`)
-	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent)`)
+	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent && n.textContent != "…")`)
 	b.picture("2-node")
 	// An open page makes no calls while nothing changes.
 	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {

@@ -133,6 +133,8 @@ test("a run has a text for each step", () => {
     };
     const m = model(a);
     assert.equal(m.busy, true);
+    a.profile.applied = "cpx-nps4";
+    assert.deepEqual([model(a).selected, model(a).applied], ["cpx-nps4", ""]);
     a.health = { state: "changing", code: 1, summary: "A change is under way" };
     assert.equal(model(a).health.tone, "busy");
     assert.deepEqual(m.run.steps.map(s => [s.text, s.begun, s.over]), [
