@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"dcm/internal/app/cli/change"
 	"dcm/internal/app/cli/console"
@@ -50,6 +51,9 @@ func TestFrontends_Agree(t *testing.T) {
 		if !strings.Contains(text, a.Health.Summary) || !strings.HasPrefix(a.Line(), a.Health.Summary) {
 			t.Errorf("seed %d: the summary is %q, the status line %q, and dcm status says\n%s", seed, a.Health.Summary, a.Line(), text)
 		}
+		if back := readBack(a); !cmp.Equal(a.Parts, back.Parts, cmpopts.EquateEmpty()) || !cmp.Equal(a.Leases, back.Leases, cmpopts.EquateEmpty()) {
+			t.Errorf("seed %d: the JSON has other holders or leases:\n%s%s", seed, cmp.Diff(a.Parts, back.Parts), cmp.Diff(a.Leases, back.Leases))
+		}
 		for _, g := range a.GPUs {
 			if g.Managed() && !regexp.MustCompile(regexp.QuoteMeta(g.Address)+` +\S+ +`+regexp.QuoteMeta(g.Mode.String())+` `).MatchString(text) {
 				t.Errorf("seed %d: dcm status does not say that %s has %s:\n%s", seed, g.Address, g.Mode, text)
@@ -74,6 +78,7 @@ func random(r *rand.Rand) status.Account {
 			g.Want = status.Shape{Compute: pick("CPX", g.Mode.Compute), Memory: "NPS1"}
 		}
 		a.GPUs = append(a.GPUs, g)
+		addLeases(r, &a, g.Address)
 	}
 	for i := range r.IntN(4) {
 		a.Clients = append(a.Clients, status.Client{Unit: fmt.Sprintf("c%d.service", i), Load: "loaded", Active: pick("active", "inactive", "failed"), Before: "active", Back: r.IntN(2) == 0})
@@ -85,6 +90,32 @@ func random(r *rand.Rand) status.Account {
 		a.Hidden = append(a.Hidden, status.Unavailable{Part: pick("gpus", "clients", "holders"), Why: "permission denied"})
 	}
 	return status.Evaluate(a)
+}
+
+// addLeases gives some partitions of a GPU a lease.
+func addLeases(r *rand.Rand, a *status.Account, gpu string) {
+	for i := range r.IntN(9) {
+		p := status.Part{Name: fmt.Sprintf("%s-%d", gpu, i), GPU: gpu, Index: i, Holders: []string{}}
+		if r.IntN(2) == 0 {
+			lease := fmt.Sprintf("dcm-lease-1000-%08x.scope", r.Uint32())
+			p.Holders = []string{lease}
+			a.Leases = append(a.Leases, status.Lease{Lease: lease, UID: 1000, User: "ada", Command: "python", Partitions: []string{p.Name}})
+		}
+		a.Parts = append(a.Parts, p)
+	}
+}
+
+// readBack returns the account that a reader of the JSON form gets.
+func readBack(a status.Account) status.Account {
+	var out bytes.Buffer
+	var back status.Account
+	if err := (&console.Console{Out: &out}).Answer(a); err != nil {
+		panic(err)
+	}
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		panic(err)
+	}
+	return back
 }
 
 func modes(a status.Account) string {
@@ -102,14 +133,7 @@ func notBack(a status.Account) int {
 }
 
 func byJSON(a status.Account) verdict {
-	var out bytes.Buffer
-	var back status.Account
-	if err := (&console.Console{Out: &out}).Answer(a); err != nil {
-		panic(err)
-	}
-	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
-		panic(err)
-	}
+	back := readBack(a)
 	return verdict{back.Profile.Effective, back.Health.InSync, string(back.Health.State), modes(back), notBack(back)}
 }
 

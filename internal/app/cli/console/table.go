@@ -140,8 +140,8 @@ func (t *Table) fit(width int) {
 	t.shorten(widths[:last])
 }
 
-// longestWord returns the width of the longest word of a column, which is not wrapped, up to half of
-// the terminal.
+// longestWord returns the width of the longest word of a column, which is not wrapped, up to a third
+// of the terminal.
 func (t *Table) longestWord(column int) int {
 	longest := 0
 	for _, cells := range t.rows {
@@ -151,7 +151,7 @@ func (t *Table) longestWord(column int) int {
 			}
 		}
 	}
-	return min(longest, t.con.Width()/2)
+	return min(longest, t.con.Width()/3)
 }
 
 // shorten cuts the cells that are wider than their column.

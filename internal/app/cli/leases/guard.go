@@ -127,7 +127,7 @@ func printGuard(con *console.Console, s guard.Status) {
 	if len(s.Table) == 0 {
 		return
 	}
-	t := con.NewTable("PARTITION", "NODE", "HOLDER", "OPENS BELOW")
+	t := con.NewTable("PARTITION", "NODE", "HOLDER", "OPENS BELOW").Optional("NODE")
 	for _, g := range s.Table {
 		t.Row(g.Partition, g.Node, g.Holder, console.OrDash(strings.Join(paths(g.Cgroups), " ")))
 	}

@@ -16,6 +16,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
+	"dcm/internal/gpu"
 )
 
 func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -79,14 +80,29 @@ func sources(all []status.GPU) []string {
 			if facts[source] == nil {
 				facts[source] = make(map[string]bool)
 			}
-			facts[source][strings.ReplaceAll(fact, "_", " ")] = true
+			facts[source][factName(fact)] = true
 		}
 	}
 	var lines []string
 	for _, source := range slices.Sorted(maps.Keys(facts)) {
-		lines = append(lines, fmt.Sprintf("Values from %s: %s", source, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
+		from := source
+		if source == gpu.Table {
+			from = "dcm's table of models"
+		}
+		lines = append(lines, fmt.Sprintf("Values from %s: %s", from, strings.Join(slices.Sorted(maps.Keys(facts[source])), ", ")))
 	}
 	return lines
+}
+
+// factName returns the words for a key of a source.
+func factName(key string) string {
+	switch key {
+	case "xcc":
+		return "number of XCCs"
+	case "uuid":
+		return "UUID"
+	}
+	return strings.ReplaceAll(key, "_", " ")
 }
 
 // span shortens the render nodes of a GPU: "renderD128", "renderD128…135 (8)".

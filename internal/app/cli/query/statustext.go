@@ -136,7 +136,7 @@ func lastRun(r *runstate.Run, now time.Time) string {
 	if r.Finished.IsZero() {
 		return s + ", since " + r.Started.Local().Format(time.TimeOnly)
 	}
-	s = fmt.Sprintf("%s in %s, %s ago", s, r.Finished.Sub(r.Started).Round(time.Millisecond), text.Duration(now.Sub(r.Finished)))
+	s = fmt.Sprintf("%s in %s, %s ago", s, text.Duration(r.Finished.Sub(r.Started)), text.Duration(now.Sub(r.Finished)))
 	if r.Asked.Who != nil {
 		s += ", by " + r.Asked.Who.String()
 	}
