@@ -28,7 +28,7 @@ func onTerminal(t *testing.T, r reader, width uint16, environment []string, line
 var shownCommands = []string{
 	"status", "gpus", "partitions", "plan", "plan spx-nps1", "plan tpx-nps1", "verify", "verify spx-nps1", "report", "report --list",
 	"profiles", "check", "topology", "holders", "holders --units", "leases", "queue", "selftest", "partitions --json --metrics",
-	"stauts", "run -n 99 --dry-run --node mi300x-8", "check --node h100-8",
+	"top --once", "version", "stauts", "run -n 99 --dry-run --node mi300x-8", "check --node h100-8",
 }
 
 // TestTerminal_Width: no command writes a line that is wider than the terminal.

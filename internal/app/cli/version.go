@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +27,8 @@ func versionCmd(h *host.Host, con *console.Console) *cobra.Command {
 			}
 			return con.Answer(facts)
 		}
-		_, err := fmt.Fprint(con.Out, bundle.VersionText(h, libraries))
-		return err
+		con.Println(strings.TrimSuffix(bundle.VersionText(h, libraries), "\n"))
+		return nil
 	}
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		}
 		return client.WhyHidden(a, "gpus")
 	}
-	if len(a.GPUs) == 0 {
+	if len(a.GPUs)+len(a.Expected.Lost) == 0 {
 		why := client.WhyHidden(a, "gpus")
 		if why == nil {
 			con.Println("No display or accelerator device found.")
@@ -56,7 +57,11 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	}
 	t := con.NewTable("GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES").
 		Optional("RENDER NODES", "PARTITIONS", "NUMA", "SERIAL", "MEMORY MODES", "MODEL")
+	lost := a.Expected.Lost // sorted by address, as the GPUs are
 	for _, g := range a.GPUs {
+		for ; len(lost) > 0 && lost[0].Address < g.Address; lost = lost[1:] {
+			lostRow(t, lost[0])
+		}
 		if !g.Managed() {
 			t.Row("-", g.Address, g.Model, "-", "-", "-", "not managed: "+g.Why)
 			continue
@@ -64,12 +69,27 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		t.Row(fmt.Sprint(g.Index), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
 			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
 	}
+	for _, l := range lost {
+		lostRow(t, l)
+	}
 	t.Flush()
 	printLoose(con, a)
 	for _, line := range sources(a.GPUs) {
 		con.Println(line)
 	}
 	return client.WhyHidden(a, "gpus")
+}
+
+// lostRow adds the line of a missing GPU, which keeps its number.
+func lostRow(t *console.Table, l status.Lost) {
+	number, since := "-", "missing"
+	if l.Index >= 0 {
+		number = fmt.Sprint(l.Index)
+	}
+	if !l.Since.IsZero() {
+		since += " since " + when(l.Since, time.Now())
+	}
+	t.Row(number, l.Address, cmp.Or(l.Model, "-"), "-", since)
 }
 
 // sources returns a line for each source with the facts that it supplied for any device.
