@@ -79,8 +79,9 @@ func (v statusView) selection() {
 	} else {
 		v.fact(v.Green("✓"), "Selected", selected(p))
 	}
-	if len(v.a.GPUs) == 0 {
-		return
+	all := max(v.a.Managed(), v.a.Expected.GPUs)
+	if len(v.a.GPUs) == 0 || all == 0 {
+		return // unknown, or none that could have it
 	}
 	with := 0
 	for _, g := range v.a.GPUs {
@@ -88,7 +89,6 @@ func (v statusView) selection() {
 			with++
 		}
 	}
-	all := max(v.a.Managed(), v.a.Expected.GPUs)
 	mark := v.Red("×")
 	switch {
 	case v.a.Running():

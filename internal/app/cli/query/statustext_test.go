@@ -132,3 +132,14 @@ func TestStatus_LostGPU(t *testing.T) {
 		}
 	}
 }
+
+// Without a GPU that dcm manages, the status does not count any.
+func TestStatus_NoManagedGPU(t *testing.T) {
+	a := status.Account{Profile: status.Profile{Effective: "cpx"}, GPUs: []status.GPU{
+		{Index: -1, Address: "0000:1b:00.0", Model: "H100", Why: "no library"}, {Index: -1, Address: "0000:43:00.0", Model: "H100", Why: "no library"},
+	}}
+	shown := string(StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false))
+	if strings.Contains(shown, "On the GPUs") || strings.Count(shown, "not managed: no library") != 1 {
+		t.Errorf("want one line for both, and no count:\n%s", shown)
+	}
+}
