@@ -154,6 +154,9 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	if unreadable := (*cluster.UnreadableError)(nil); errors.As(err, &unreadable) && node != nil {
 		return rest, b.condition(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()}})
 	}
+	if old := (*cluster.VersionError)(nil); errors.As(err, &old) && node != nil {
+		return b.Times.Reread, b.condition(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnsupportedVersion", Message: old.Error()}})
+	}
 	if err != nil || node == nil {
 		return rest, err
 	}

@@ -107,6 +107,26 @@ func TestDisruptionBudget_DrainTimesOut(t *testing.T) {
 	}
 }
 
+// Without its claim, a pod with a GPU would look like one without.
+func TestOldServer_Condition(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Old = true
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(pods + "web-n1")
+		standin.Sub(o, "spec")["resourceClaims"] = []any{standin.Object{"name": "c", "resourceClaimName": "gpu"}}
+		tree.Put(pods+"web-n1", o)
+	})
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the reason", func() bool {
+		return strings.HasPrefix(w.condition("n1"), "False UnsupportedVersion: ") && strings.HasSuffix(w.condition("n1"), "need Kubernetes 1.34 or later")
+	})
+	if w.cordoned("n1") {
+		t.Error("the node was drained")
+	}
+}
+
 func TestRival_NoDrain(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)

@@ -14,12 +14,14 @@ import (
 	events "k8s.io/api/events/v1"
 	policy "k8s.io/api/policy/v1"
 	resource "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -82,9 +84,17 @@ func (c *Client) Node(ctx context.Context, name string) (*core.Node, error) {
 	return node, wrap(err, "read the node %s", name)
 }
 
-// Watch keeps a copy of one node and calls changed after each change.
+// Watch keeps a copy of one node. It calls changed after each change, and when the watch begins.
 func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest func() *core.Node) {
 	lw := cache.NewListWatchFromClient(c.core, "nodes", meta.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
+	begin := lw.WatchFuncWithContext
+	lw.WatchFuncWithContext = func(ctx context.Context, options meta.ListOptions) (watch.Interface, error) {
+		w, err := begin(ctx, options)
+		if err == nil {
+			changed() // after an outage, the caller may wait to retry a request
+		}
+		return w, err
+	}
 	call := func(any) { changed() }
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: lw,
@@ -162,7 +172,7 @@ func only(uid string) *meta.DeleteOptions {
 // monitoring and takes the GPU from no pod.
 func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name string) (bool, error) {
 	claim := &resource.ResourceClaim{}
-	if err := c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim); err != nil {
+	if err := served(c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim)); err != nil {
 		return false, wrap(err, "read the claim %s/%s", namespace, name)
 	}
 	if claim.Status.Allocation == nil {
@@ -179,11 +189,27 @@ func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name s
 // Slices counts the devices that the DRA driver publishes on a node, by mode.
 func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (map[string]int, error) {
 	list := &resource.ResourceSliceList{}
-	err := c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+v.Driver).Do(ctx).Into(list)
+	err := served(c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+v.Driver).Do(ctx).Into(list))
 	if err != nil {
 		return nil, wrap(err, "list the ResourceSlices of %s", node)
 	}
 	return ViewSlices(v, list.Items), nil
+}
+
+// VersionError reports an API that an older Kubernetes does not serve.
+type VersionError struct{ API, Since string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the API server does not serve %s. hint: ResourceClaims of GPUs need Kubernetes %s or later", e.API, e.Since)
+}
+
+// served returns a [VersionError] if the server does not know the resource itself. Without it, a
+// claim would look deleted, and its pod would not be evicted.
+func served(err error) error {
+	if errors.IsNotFound(err) && errors.HasStatusCause(err, meta.CauseTypeUnexpectedServerResponse) {
+		return &VersionError{API: resource.SchemeGroupVersion.String(), Since: "1.34"}
+	}
+	return err
 }
 
 func wrap(err error, format string, a ...any) error {

@@ -167,6 +167,41 @@ func TestPods_Claims(t *testing.T) {
 	}
 }
 
+// Before Kubernetes 1.34 the server answers 404 for each claim. A pod with a GPU must not be taken for
+// one without.
+func TestPods_OldServer(t *testing.T) {
+	api, client := claims(t, nil)
+	api.Old = true
+	name := "gpu"
+	p := pod("Job", func(p *core.Pod) {
+		p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}
+	})
+	const want = "the API server does not serve resource.k8s.io/v1. hint: ResourceClaims of GPUs need Kubernetes 1.34 or later"
+	if _, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{p}, cluster.Self{}); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+	if _, err := client.Slices(t.Context(), vendor.AMD, "n1"); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+// After an outage the agent may wait to retry a request, and the node has not changed.
+func TestWatch_ReportsReconnection(t *testing.T) {
+	api, client := claims(t, nil)
+	api.Put("v1/nodes/n1", standin.Object{"kind": "Node", "apiVersion": "v1", "metadata": standin.Object{"name": "n1"}})
+	changed := make(chan struct{})
+	client.Watch(t.Context(), "n1", func() {
+		select {
+		case changed <- struct{}{}:
+		case <-t.Context().Done():
+		}
+	})
+	<-changed // the node
+	<-changed // the watch
+	api.Disconnect()
+	<-changed
+}
+
 func TestRender_KeepsOtherTaints(t *testing.T) {
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{ResourceVersion: "7"}, Spec: core.NodeSpec{
 		Taints: []core.Taint{{Key: "amd-dcm", Value: "up", Effect: core.TaintEffectNoExecute}}}}

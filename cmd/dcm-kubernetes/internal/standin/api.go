@@ -23,10 +23,13 @@ type API struct {
 	Evict func(name string) (code int, message string)
 	// After is called after each change of a node, with the lock held.
 	After func(t Tree, node Object)
+	// Old is set for a server without resource.k8s.io/v1.
+	Old bool
 	// Meet, if set, is called for each request except a watch, before and after its effect.
 	// The server closes the connection there if Meet returns true.
 	Meet func(request string, after bool) (cut bool)
 
+	server   *httptest.Server
 	mu       sync.Mutex
 	version  int
 	objects  map[string]Object // by path
@@ -44,9 +47,12 @@ func NewAPI(t *testing.T) *API {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	a.URL = server.URL
+	a.URL, a.server = server.URL, server
 	return a
 }
+
+// Disconnect ends all connections.
+func (a *API) Disconnect() { a.server.CloseClientConnections() }
 
 // Put creates or replaces an object.
 func (a *API) Put(path string, o Object) {
@@ -152,6 +158,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	if a.Meet != nil && a.Meet(request, false) {
 		panic(http.ErrAbortHandler)
+	}
+	if a.Old && strings.HasPrefix(path, "resource.k8s.io/v1/") {
+		http.NotFound(w, r)
+		return
 	}
 	code, answer := a.serve(r.Method, path, query.Get("fieldSelector"), body)
 	if a.Meet != nil && a.Meet(request, true) {
@@ -338,6 +348,7 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	_, name, _ := strings.Cut(r.URL.Query().Get("fieldSelector"), "=")
 	w.Header().Set("Content-Type", "application/json")
+	w.(http.Flusher).Flush()
 	last := r.URL.Query().Get("resourceVersion")
 	for {
 		a.mu.Lock()
