@@ -121,7 +121,7 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 		Host:     agent.Client{Socket: o.socket},
 		Config:   desired.Dir(o.config),
 		Features: feature.File(o.features),
-		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget, Reread: time.Minute, Lease: time.Minute},
+		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget, Reread: time.Minute, Lease: time.Minute, Heartbeat: 10 * time.Minute},
 		Log:      slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})),
 	}
 	klog.SetSlogLogger(b.Log) // log messages of client-go

@@ -98,6 +98,9 @@ func (b *Bridge) use(ctx context.Context, node *core.Node, target sequence.Targe
 	if err != nil {
 		return err
 	}
+	if err := b.unchanged(ctx, node); err != nil {
+		return err
+	}
 	config := b.Config.Read(seen.Vendor)
 	if config.Hash != target.Hash {
 		return nil // the text has changed: read again
@@ -115,6 +118,16 @@ func (b *Bridge) use(ctx context.Context, node *core.Node, target sequence.Targe
 	b.used = used
 	b.host.renew()
 	return nil
+}
+
+// unchanged returns an error if the node has another operation or profile than when it was read. Two
+// agents may run on a node for a moment, and the slower one must not apply a target of the past.
+func (b *Bridge) unchanged(ctx context.Context, seen *core.Node) error {
+	now, err := b.Cluster.Node(ctx, b.Node)
+	if err == nil && !cluster.SameTarget(seen, now) {
+		err = cluster.ErrChanged
+	}
+	return err
 }
 
 // undone reports whether the GPUs are unchanged. A refusal before a run has changed nothing.

@@ -65,6 +65,7 @@ type written struct {
 	sequence.Condition
 	node  types.UID
 	until time.Time // until then a new message alone is not written
+	beat  time.Time // when the condition is written again, although unchanged; zero for never
 }
 
 // pause is the server's reply to an eviction.
@@ -91,6 +92,9 @@ func (b *Bridge) Run(ctx context.Context) error {
 		pause := b.step(ctx)
 		if pause == 0 && ctx.Err() == nil {
 			continue
+		}
+		if beat := time.Until(b.written.beat); !b.written.beat.IsZero() && (pause < 0 || beat < pause) {
+			pause = max(beat, time.Millisecond)
 		}
 		var timer <-chan time.Time
 		if pause > 0 {
@@ -179,18 +183,24 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.Step) error {
 	to := step.Condition
 	to.Message = cluster.Clip(to.Message)
-	if b.written.node == node.UID && (b.written.Condition == to ||
+	beat := !b.written.beat.IsZero() && !time.Now().Before(b.written.beat)
+	if !beat && b.written.node == node.UID && (b.written.Condition == to ||
 		b.written.Status == to.Status && b.written.Reason == to.Reason && time.Now().Before(b.written.until)) {
 		return nil
 	}
 	now := cluster.Condition(node)
 	if now != to {
 		b.Log.Info("condition", "status", to.Status, "reason", to.Reason, "message", to.Message)
+	}
+	if now != to || beat {
 		if err := b.Cluster.SetCondition(ctx, b.Node, time.Now(), to, now.Status != to.Status); err != nil {
 			return err
 		}
 	}
-	b.written = written{to, node.UID, time.Now().Add(step.Slack)}
+	b.written = written{to, node.UID, time.Now().Add(step.Slack), time.Time{}}
+	if b.Times.Heartbeat > 0 {
+		b.written.beat = time.Now().Add(jitter(b.Times.Heartbeat))
+	}
 	return nil
 }
 

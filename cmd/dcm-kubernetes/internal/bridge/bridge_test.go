@@ -200,6 +200,46 @@ func TestClockSetBack_AgentContinues(t *testing.T) {
 	}
 }
 
+// Two agents may run on a node for a moment. The slower one decided to apply the profile, and the
+// faster one has applied it and ended the operation meanwhile.
+func TestUse_OutdatedDecisionDropped(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	var ended atomic.Bool
+	w.api.Meet = func(request string, after bool) bool {
+		if after && request == "PATCH "+nodes+"n1/status" && strings.HasSuffix(w.condition("n1"), "dcm changes the GPUs to small") && !ended.Swap(true) {
+			w.api.Do(func(tree standin.Tree) {
+				o := tree.Get(nodes + "n1")
+				delete(standin.Sub(o, "metadata", "annotations"), cluster.Operation)
+				delete(standin.Sub(o, "metadata", "labels"), vendor.AMD.Profile)
+				tree.Put(nodes+"n1", o)
+			})
+		}
+		return false
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "Unknown NoProfile: ") && w.held() == 0 })
+	if n := w.dcm["n1"].Uses(); n != 0 || !ended.Load() {
+		t.Errorf("%d changes, want none", n)
+	}
+}
+
+// The heartbeat of the condition distinguishes an idle agent from one that has ended.
+func TestHeartbeat_UnchangedCondition(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.times.Heartbeat = 10 * time.Millisecond
+	w.start("n1")
+	w.label("n1", "whole")
+	w.until("the condition", func() bool { return strings.HasPrefix(w.condition("n1"), "True") })
+	before := w.count("PATCH " + nodes + "n1/status")
+	w.until("heartbeats", func() bool { return w.count("PATCH "+nodes+"n1/status") >= before+3 })
+	if got := w.condition("n1"); got != "True Applied: the GPUs match whole" {
+		t.Errorf("the condition is %q", got)
+	}
+}
+
 // If the daemon does not answer at the start of the change, nothing was tried and nothing failed.
 func TestUse_DaemonDownIsNoFailure(t *testing.T) {
 	w := newWorld(t, "n1")

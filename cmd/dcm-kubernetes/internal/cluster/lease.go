@@ -133,8 +133,11 @@ func precondition(err error) bool {
 	return errors.IsConflict(err) && strings.Contains(err.Error(), "Precondition failed: UID")
 }
 
+// ErrChanged reports that the node has changed since it was read.
+var ErrChanged = fmt.Errorf("the node has another operation or profile meanwhile")
+
 // Changed reports whether the object has changed since it was read.
-func Changed(err error) bool { return errors.IsConflict(err) }
+func Changed(err error) bool { return errors.IsConflict(err) || err == ErrChanged }
 
 // Blocked reports whether an eviction is refused for now, usually by a disruption budget.
 // pause is the server's retry delay, words the reason.

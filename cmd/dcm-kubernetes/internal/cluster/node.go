@@ -90,6 +90,12 @@ func annotation[T any](node *core.Node, key string, into **T) error {
 // check it.
 type UnreadableError struct{ error }
 
+// SameTarget reports whether two versions of a node have the same operation and profiles.
+func SameTarget(a, b *core.Node) bool {
+	return a.UID == b.UID && a.Annotations[Operation] == b.Annotations[Operation] &&
+		!slices.ContainsFunc(vendor.All, func(v *vendor.Vendor) bool { return a.Labels[v.Profile] != b.Labels[v.Profile] })
+}
+
 // Render returns the merge patch. It applies only to the version that was read, since other
 // writers change the list of taints too.
 func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {

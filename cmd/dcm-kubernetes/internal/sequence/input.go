@@ -102,6 +102,8 @@ type Times struct {
 	Budget  time.Duration // between two reads of the budget
 	Reread  time.Duration // between two reads of a ConfigMap that cannot be watched
 	Lease   time.Duration // after which a lease expires that is not renewed
+
+	Heartbeat time.Duration // between two writes of an unchanged condition; 0 for none
 }
 
 // Node is the node's object.
