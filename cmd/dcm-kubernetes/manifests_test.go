@@ -122,7 +122,12 @@ func TestOverlaysRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := append(tt.more, "ClusterRole /dcm-kubernetes", "ClusterRoleBinding /dcm-kubernetes", "DaemonSet "+tt.namespace+"/dcm-kubernetes",
+			// Overlays of one cluster must not replace each other's binding.
+			binding := "dcm-kubernetes"
+			if overlay != "plain" {
+				binding += "-" + overlay
+			}
+			want := append(tt.more, "ClusterRole /dcm-kubernetes", "ClusterRoleBinding /"+binding, "DaemonSet "+tt.namespace+"/dcm-kubernetes",
 				"Lease "+tt.namespace+"/dcm-budget-1", "Role "+tt.namespace+"/dcm-kubernetes", "RoleBinding "+tt.namespace+"/dcm-kubernetes",
 				"ServiceAccount "+tt.namespace+"/dcm-kubernetes", "ValidatingAdmissionPolicy /dcm-kubernetes", "ValidatingAdmissionPolicyBinding /dcm-kubernetes")
 			slices.Sort(want)
