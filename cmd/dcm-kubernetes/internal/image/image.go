@@ -32,6 +32,10 @@ type About struct {
 	Name    string // also the name of its program, which is in the root directory
 	Version string
 	Made    time.Time // time of the commit, for a reproducible build
+
+	Revision string    // the commit; "" if unknown
+	License  string    // SPDX expression
+	Licenses *Licenses // of a program; nil for a tree, which has its own
 }
 
 // Write makes the layout in a new directory.
@@ -100,6 +104,11 @@ func of(p Program, about About) (v1.Image, error) {
 		"org.opencontainers.image.title":   about.Name,
 		"org.opencontainers.image.version": about.Version,
 	}
+	for label, value := range map[string]string{"revision": about.Revision, "licenses": about.License} {
+		if value != "" {
+			config.Config.Labels["org.opencontainers.image."+label] = value
+		}
+	}
 	return mutate.ConfigFile(img, config)
 }
 
@@ -113,7 +122,7 @@ func pack(from string, about About) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	if !info.IsDir() {
-		err = add(w, os.DirFS(filepath.Dir(from)), filepath.Base(from), about.Name, 0o755, about.Made)
+		err = program(w, from, about)
 	} else {
 		err = tree(w, os.DirFS(from), about.Made)
 	}
@@ -124,6 +133,23 @@ func pack(from string, about About) ([]byte, error) {
 		return nil, err
 	}
 	return out.Bytes(), nil
+}
+
+// program adds a program and the licence texts of what it contains.
+func program(w *tar.Writer, from string, about About) error {
+	if err := add(w, os.DirFS(filepath.Dir(from)), filepath.Base(from), about.Name, 0o755, about.Made); err != nil || about.Licenses == nil {
+		return err
+	}
+	texts, err := about.Licenses.texts(about.Name, from)
+	if err != nil {
+		return err
+	}
+	for _, t := range texts {
+		if err := write(w, t.path, t.text, 0o644, about.Made); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tree adds the files in lexical order.
@@ -154,10 +180,14 @@ func add(w *tar.Writer, from fs.FS, path, as string, mode int64, made time.Time)
 	if err != nil {
 		return err
 	}
+	return write(w, as, content, mode, made)
+}
+
+func write(w *tar.Writer, as string, content []byte, mode int64, made time.Time) error {
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: as, Mode: mode, Size: int64(len(content)), ModTime: made, Format: tar.FormatPAX}
 	if err := w.WriteHeader(header); err != nil {
 		return err
 	}
-	_, err = w.Write(content)
+	_, err := w.Write(content)
 	return err
 }

@@ -1,16 +1,24 @@
 package image_test
 
 import (
+	"archive/tar"
 	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"dcm/cmd/dcm-kubernetes/internal/image"
@@ -128,5 +136,88 @@ func TestFailedImage_LeavesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("files are left")
+	}
+}
+
+// The image has the licence texts of all modules in its program.
+func TestProgram_Licenses(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "make")
+	if out, err := exec.Command("go", "build", "-o", program, "./make").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil || len(info.Deps) == 0 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	root := t.TempDir()
+	put := func(path string) {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("text"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("LICENSE")
+	for _, m := range info.Deps[1:] {
+		put(m.Path + "@" + m.Version + "/LICENSE.txt")
+	}
+	about := image.About{Name: "dcm-kubernetes", Version: "1", License: "MIT", Revision: "abc", Licenses: &image.Licenses{Own: []string{filepath.Join(root, "LICENSE")}, Modules: root, Go: root}}
+	dir := filepath.Join(t.TempDir(), "oci")
+	if err := image.Write(dir, about, []image.Program{{Arch: "amd64", Path: program}}); err == nil || !strings.Contains(err.Error(), info.Deps[0].Path) {
+		t.Errorf("error is %v: %s has no licence text", err, info.Deps[0].Path)
+	}
+	put(info.Deps[0].Path + "@" + info.Deps[0].Version + "/COPYING")
+	put(info.Deps[0].Path + "@" + info.Deps[0].Version + "/main.go")
+	if err := image.Write(dir, about, []image.Program{{Arch: "amd64", Path: program}}); err != nil {
+		t.Fatal(err)
+	}
+	names := files(t, dir)
+	want := []string{"usr/share/licenses/dcm-kubernetes/LICENSE", "usr/share/licenses/go/LICENSE", "usr/share/licenses/" + info.Deps[0].Path + "/COPYING"}
+	for _, m := range info.Deps[1:] {
+		want = append(want, "usr/share/licenses/"+m.Path+"/LICENSE.txt")
+	}
+	for _, w := range want {
+		if !slices.Contains(names, w) {
+			t.Errorf("%s is missing: %q", w, names)
+		}
+	}
+	if len(names) != len(want)+1 {
+		t.Errorf("the image has %q", names)
+	}
+}
+
+// files lists the files of the layer of the only image.
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := top.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := index.Image(images.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := mutate.Extract(img)
+	defer content.Close()
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -26,8 +27,32 @@ func main() {
 		}
 		programs = append(programs, image.Program{Arch: arch, Path: path})
 	}
-	if err := image.Write(*out, image.About{Name: *name, Version: *version, Made: time.Unix(*epoch, 0).UTC()}, programs); err != nil {
+	about := image.About{Name: *name, Version: *version, Made: time.Unix(*epoch, 0).UTC(), Revision: output("git", "-c", "safe.directory=*", "rev-parse", "HEAD")}
+	about.License = "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND MIT" // as in packaging/nfpm.yaml
+	if !tree(programs) {
+		about.License = "Apache-2.0 AND BSD-3-Clause AND ISC AND MIT"
+		about.Licenses = &image.Licenses{Own: []string{"../../LICENSE", "../../packaging/copyright"}, Modules: output("go", "env", "GOMODCACHE"), Go: output("go", "env", "GOROOT")}
+	}
+	if err := image.Write(*out, about, programs); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
+}
+
+// tree reports whether the content of the image is a tree, which has its licence texts.
+func tree(programs []image.Program) bool {
+	if len(programs) == 0 {
+		return false
+	}
+	info, err := os.Stat(programs[0].Path)
+	return err == nil && info.IsDir()
+}
+
+// output returns the output of a command, in one line; "" if it fails.
+func output(name string, args ...string) string {
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
