@@ -89,6 +89,17 @@ func TestUnusableConfig_Condition(t *testing.T) {
 	}
 }
 
+func TestDisruptionBudget_Named(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	w.api.Evict = func(string) (int, string) { return 429, standin.Budget }
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the reason", func() bool {
+		return strings.Contains(w.condition("n1"), "default/job-n1 (its disruption budget forbids it for now)")
+	})
+}
+
 func TestDisruptionBudget_DrainTimesOut(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)
@@ -97,7 +108,7 @@ func TestDisruptionBudget_DrainTimesOut(t *testing.T) {
 	w.start("n1")
 	w.label("n1", "small")
 	w.until("failure", func() bool {
-		return w.state("n1") == "failure" && w.held() == 0 && strings.Contains(w.condition("n1"), "within 50ms: default/job-n1 (its disruption budget forbids it for now)")
+		return w.state("n1") == "failure" && w.held() == 0 && strings.Contains(w.condition("n1"), "within 50ms: default/job-n1")
 	})
 	if wrong := w.atRest("n1"); wrong != nil {
 		t.Error(wrong)
