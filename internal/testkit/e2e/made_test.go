@@ -31,6 +31,8 @@ func (m machine) onDemand() {
 	m.t.Helper()
 	m.put("/etc/systemd/system/kept@.service", holder)
 	m.run("systemctl disable --now amd-metrics-exporter gpuagent; systemctl stop 'worker@*' moved kept@b; systemctl daemon-reload")
+	m.put(settings, "profile = \"off\"\n[profiles.off]\nmig = \"off\"\n") // no instance has a simulated node afterwards
+	m.run("systemctl restart dcm && dcm use off")
 	m.run("[ -e $1 ] || { mkdir -p ${1%/*}; touch $1; systemctl start e2e-nvidia; }", nodeless)
 	m.knob("nodes /dev 509")
 	m.put(settings, dynamic)
