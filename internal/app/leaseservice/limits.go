@@ -13,7 +13,7 @@ import (
 
 // limitsOf returns the limits of leases in a configuration.
 func limitsOf(l config.Leases) lease.Limits {
-	out := lease.Limits{PerUser: l.PerUser, Shares: l.Shares, Default: l.DefaultTime, Longest: l.MaxTime}
+	out := lease.Limits{PerUser: l.PerUser, Slots: l.SlotsPerUser, Shares: l.Shares, Default: l.DefaultTime, Longest: l.MaxTime}
 	for _, g := range l.Groups {
 		out.Groups = append(out.Groups, lease.GroupLimits{Name: g.Name, PerUser: g.PerUser, Total: g.Total, Longest: g.MaxTime})
 	}

@@ -13,11 +13,12 @@ import (
 
 // Leases are the limits of leases. They do not apply to root.
 type Leases struct {
-	PerUser     int           // maximum number of partitions of a user; 0 for no limit
-	Shares      int           // maximum number of leases that share a partition
-	DefaultTime time.Duration // duration of a lease if none is requested; 0 for no limit
-	MaxTime     time.Duration // maximum duration of a lease; 0 for no limit
-	Groups      []GroupLimits // by name
+	PerUser      int           // maximum number of partitions of a user; 0 for no limit
+	SlotsPerUser int           // maximum number of memory slots of the MIG instances that a user makes; 0 for no limit
+	Shares       int           // maximum number of leases that share a partition
+	DefaultTime  time.Duration // duration of a lease if none is requested; 0 for no limit
+	MaxTime      time.Duration // maximum duration of a lease; 0 for no limit
+	Groups       []GroupLimits // by name
 }
 
 // GroupLimits are limits for the members of a group, in addition to those for all users.
@@ -33,10 +34,11 @@ const leaseTimeLimit = 365 * 24 * time.Hour
 
 func leases() rule.Rule {
 	return rule.Table(map[string]rule.Rule{
-		"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
-		"shares":       rule.Scalar("an integer", rule.Between(1, maxShares)),
-		"default-time": leaseTime(),
-		"max-time":     leaseTime(),
+		"max-per-user":       rule.Scalar("an integer", rule.Between(0, maxPartitions)),
+		"max-slots-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
+		"shares":             rule.Scalar("an integer", rule.Between(1, maxShares)),
+		"default-time":       leaseTime(),
+		"max-time":           leaseTime(),
 		"groups": rule.Tables(groupName, rule.Table(map[string]rule.Rule{
 			"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-total":    rule.Scalar("an integer", rule.Between(0, maxPartitions)),
@@ -82,6 +84,7 @@ func readTime(n *source.Node) time.Duration {
 func readLeases(n *source.Node) Leases {
 	l := Leases{Shares: 1, DefaultTime: readTime(n.At("default-time")), MaxTime: readTime(n.At("max-time"))}
 	rule.ReadInt(n.At("max-per-user"), &l.PerUser)
+	rule.ReadInt(n.At("max-slots-per-user"), &l.SlotsPerUser)
 	rule.ReadInt(n.At("shares"), &l.Shares)
 	groups := source.Children(n.At("groups"))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -98,6 +101,7 @@ func (l Leases) format(b *strings.Builder) {
 	d := Defaults().Leases
 	section(b, "leases",
 		pair{"max-per-user", strconv.Itoa(l.PerUser), l.PerUser != d.PerUser},
+		pair{"max-slots-per-user", strconv.Itoa(l.SlotsPerUser), l.SlotsPerUser != d.SlotsPerUser},
 		pair{"shares", strconv.Itoa(l.Shares), l.Shares != d.Shares},
 		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
 		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0})

@@ -46,7 +46,7 @@ mode = "3g.40gb"
 
 func TestLoad_Reservations(t *testing.T) {
 	p := written(t, map[string]string{
-		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
+		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nmax-slots-per-user = 16\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",
 		"dcm.toml.d/50-more.toml": "[[reservation]]\nunit = \"ollama.service\"\npartitions = 1\n[[reservation]]\nunit = \"notebook@\"\npartitions = 1\nshare = 3\n",
 	})
 	cfg, err := config.Load(p)
@@ -67,7 +67,7 @@ func TestLoad_Reservations(t *testing.T) {
 	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
 		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
 	}
-	if cmp.Diff(config.Leases{PerUser: 8, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+	if cmp.Diff(config.Leases{PerUser: 8, SlotsPerUser: 16, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
 		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
 	}
 	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {
@@ -98,6 +98,7 @@ func TestLoad_BadReservations(t *testing.T) {
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nmode = \"3g\"\n", `:4: reservation.mode = "3g": not a mode of partitions; accepted: a compute mode, such as CPX`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
+		{"[leases]\nmax-slots-per-user = -1\n", ":2: leases.max-slots-per-user = -1: out of range"},
 		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},
 		{"[leases]\ndefault-time = 8\n", `:2: leases.default-time = 8: has no unit; did you mean "8h"? accepted: a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`},
 		{"[leases]\nmax-time = \"1d\"\n", `:2: leases.max-time = "1d": not a duration; accepted: a duration from 1s`},

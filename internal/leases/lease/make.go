@@ -10,6 +10,7 @@ import (
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 // DynamicGPU is a GPU on which leases make MIG instances.
@@ -67,7 +68,40 @@ func (p *policy) chooseSlot(snapshot Snapshot, caller Caller, r Request) (placem
 	gpu := gpus[at].GPU
 	part := runstate.Part{Name: runstate.PartName(gpu, best.Start), GPU: gpu, Index: best.Start, NUMA: -1, Kind: partition.KindOf(partition.NVIDIA, r.Make)}
 	c := placement.Choice{Partitions: []runstate.Part{part}, Reason: fmt.Sprintf("%s made on %s at slot %d", r.Make, gpu, best.Start)}
-	return c, p.check(allocations, caller, 1)
+	if err := p.check(allocations, caller, 1); err != nil {
+		return c, err
+	}
+	return c, p.checkSlots(gpus, caller, slotsOf(gpus[at].Offered, r.Make))
+}
+
+// slotsOf returns the number of memory slots of a profile.
+func slotsOf(offered []partition.InstanceProfile, profile string) int {
+	for _, s := range offered {
+		if s.Name == profile {
+			return s.Size
+		}
+	}
+	return 0
+}
+
+// checkSlots returns a [LimitError] if an instance with n more memory slots would exceed the limit of
+// the user. Slots are counted since partitions differ in size: one can be a whole GPU.
+func (p *policy) checkSlots(gpus []DynamicGPU, c Caller, n int) error {
+	limit, has := p.get().Slots, 0
+	if limit == 0 || c.UID == 0 {
+		return nil
+	}
+	for _, g := range gpus {
+		for _, m := range g.Made {
+			if name, _ := unitname.ParseLease(m.Lease); name.UID == c.UID {
+				has += slotsOf(g.Offered, m.Profile)
+			}
+		}
+	}
+	if has+n <= limit {
+		return nil
+	}
+	return &LimitError{"max-slots-per-user in [leases]", has, n, limit, fmt.Sprintf("slots of user %d", c.UID)}
 }
 
 // noSlot returns the error of a request for which no GPU has room: permanent, unless one of the GPUs

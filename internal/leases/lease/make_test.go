@@ -91,3 +91,20 @@ func TestAcquire_MadePartitionNotFree(t *testing.T) {
 		t.Errorf("the others: got %v, %v", l.Nodes, err)
 	}
 }
+
+// The limit counts the slots of the instances that a user has made, also while they are being destroyed.
+func TestAcquire_SlotLimit(t *testing.T) {
+	own := made.Name{Lease: "dcm-lease-1000-4f1c09aa.scope", GPU: "0000:05:00.0", Profile: "1g.10gb", Start: 2}
+	other := made.Name{Lease: "dcm-lease-1001-4f1c09ab.scope", GPU: "0000:05:00.0", Profile: "1g.10gb", Start: 3}
+	h := newHost()
+	h.dynamic = []DynamicGPU{dynamicGPU("0000:05:00.0", own, other)}
+	a := New(Config{Host: Host{h, h, h, h}})
+	a.Limit(Limits{Slots: 4})
+	_, err := a.Acquire(t.Context(), alice, Request{Make: "3g.40gb", Kind: unitname.ConfinedLease})
+	if want := "4 more would exceed max-slots-per-user in [leases] = 4: 1 in use"; err == nil || err.Error() != want || !Passes(err) {
+		t.Errorf("over the limit: got %v, want %q", err, want)
+	}
+	if _, err := a.Acquire(t.Context(), alice, Request{Make: "2g.20gb", Kind: unitname.ConfinedLease}); err != nil {
+		t.Errorf("within the limit: %v", err)
+	}
+}

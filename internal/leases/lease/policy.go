@@ -12,6 +12,7 @@ import (
 // Limits are the configured limits of leases. None of them applies to root.
 type Limits struct {
 	PerUser int           // partitions that one user may have in leases; 0 for no limit
+	Slots   int           // memory slots of the instances that one user may make; 0 for no limit
 	Shares  int           // leases that may share one partition
 	Default time.Duration // time limit of a lease that requests none; 0 for none
 	Longest time.Duration // the longest time limit that a lease may request; 0 for no limit

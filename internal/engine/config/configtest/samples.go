@@ -28,6 +28,7 @@ count = 8
 
 [leases]
 max-per-user = 8
+max-slots-per-user = 16
 default-time = "90m"
 max-time = "24h"
 shares = 4
