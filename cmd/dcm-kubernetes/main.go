@@ -65,7 +65,7 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 	f.StringVar(&o.server, "server", "", "`address` of the API server, outside of a pod")
 	f.StringVar(&o.token, "token", "", "`file` with the token for the API server")
 	f.StringVar(&o.ca, "ca", "", "`file` with the certificate authority of the API server")
-	f.DurationVar(&o.drain, "drain", 30*time.Minute, "time limit for the drain; afterwards the change is abandoned")
+	f.DurationVar(&o.drain, "drain", 30*time.Minute, "time limit for the drain, 0 for none; afterwards the change is abandoned")
 	f.DurationVar(&o.refresh, "refresh", 10*time.Minute, "time after which a warning says that the device plugin does not report the partitions")
 	f.DurationVar(&o.retry, "retry", 30*time.Minute, "time after which a failed change is retried, if a retry may succeed")
 	f.DurationVar(&o.look, "look", 5*time.Second, "polling interval during a change")
@@ -86,7 +86,7 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 		return o, errors.New("-namespace: missing. hint: set -namespace or POD_NAMESPACE")
 	}
 	for name, d := range map[string]time.Duration{"drain": o.drain, "refresh": o.refresh, "retry": o.retry, "look": o.look, "wait": o.budget} {
-		if d <= 0 {
+		if d < 0 || d == 0 && name != "drain" {
 			return o, fmt.Errorf("-%s: out of range (found %s, want more than 0)", name, d)
 		}
 	}

@@ -13,7 +13,7 @@ func TestParse_Errors(t *testing.T) {
 		"no node":      {[]string{"-namespace=dcm"}, "-node: missing. hint: set -node or NODE_NAME"},
 		"no namespace": {[]string{"-node=n1"}, "-namespace: missing. hint: set -namespace or POD_NAMESPACE"},
 		"a word":       {[]string{"n1"}, `unknown argument "n1"`},
-		"no time":      {[]string{"-node=n1", "-namespace=dcm", "-drain=0s"}, "-drain: out of range (found 0s, want more than 0)"},
+		"no time":      {[]string{"-node=n1", "-namespace=dcm", "-drain=-1s"}, "-drain: out of range (found -1s, want more than 0)"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	core "k8s.io/api/core/v1"
 
@@ -16,6 +17,7 @@ import (
 const (
 	Operation     = "deviceconfig.org/operation"
 	Last          = "deviceconfig.org/last"
+	Drain         = "deviceconfig.org/drain" // set by the administrator: the time limit of a drain
 	ConditionType = "GPUProfileApplied"
 )
 
@@ -58,10 +60,26 @@ func View(node *core.Node) (sequence.Node, error) {
 			v.Allocatable[string(name)] = n.Value()
 		}
 	}
-	if err != nil {
-		return v, err
+	if err == nil {
+		err = annotation(node, Last, &v.Last)
 	}
-	return v, annotation(node, Last, &v.Last)
+	if err == nil {
+		v.Drain, err = drainLimit(node)
+	}
+	return v, err
+}
+
+// drainLimit parses the annotation with the time limit of a drain, nil without one.
+func drainLimit(node *core.Node) (*time.Duration, error) {
+	text, ok := node.Annotations[Drain]
+	if !ok {
+		return nil, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return nil, &UnreadableError{fmt.Errorf("node %s: annotation %s: not valid (found %q, want a duration such as 8h, or 0 for no limit)", node.Name, Drain, text)}
+	}
+	return &d, nil
 }
 
 func vendorOf(node *core.Node, op *sequence.Operation) *vendor.Vendor {

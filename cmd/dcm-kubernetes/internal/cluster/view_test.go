@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -225,5 +226,25 @@ func TestView_UnreadableAnnotation(t *testing.T) {
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", Annotations: map[string]string{cluster.Operation: "{"}}}
 	if _, err := cluster.View(node); err == nil || !strings.Contains(err.Error(), "node n1: annotation deviceconfig.org/operation: not valid") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+func TestView_DrainLimit(t *testing.T) {
+	for text, want := range map[string]string{
+		"8h": "8h0m0s", "0": "0s",
+		"8":   `node n1: annotation deviceconfig.org/drain: not valid (found "8", want a duration such as 8h, or 0 for no limit)`,
+		"-1s": `node n1: annotation deviceconfig.org/drain: not valid (found "-1s", want a duration such as 8h, or 0 for no limit)`,
+	} {
+		node, err := cluster.View(&core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", Annotations: map[string]string{cluster.Drain: text}}})
+		got := fmt.Sprint(err)
+		if node.Drain != nil {
+			got = node.Drain.String()
+		}
+		if got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+	if node, err := cluster.View(&core.Node{}); err != nil || node.Drain != nil {
+		t.Errorf("without the annotation: %v, %v", node.Drain, err)
 	}
 }

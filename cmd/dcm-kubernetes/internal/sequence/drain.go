@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 )
 
 // waiting waits for the budget, before anything is changed.
@@ -127,7 +128,7 @@ func draining(s Input, op Operation) Step {
 	switch {
 	case !ok || target != op.Target:
 		return undo(s, op, nil)
-	case s.Host.Down != "" && s.Now.Sub(op.Since) >= s.Times.Drain:
+	case s.Host.Down != "" && s.overdue(op):
 		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "cannot query dcm on the host: " + s.Host.Down})
 	case s.Host.Down != "" || s.Plan == nil || s.Pods == nil:
 		return wait(s, "Looking", "reading what the profile would change")
@@ -148,8 +149,8 @@ func draining(s Input, op Operation) Step {
 	case len(left) == 0:
 		op.Phase, op.Since = Applying, s.Now
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm changes the GPUs")}
-	case s.Now.Sub(op.Since) >= s.Times.Drain:
-		return undo(s, op, overdue(s, going))
+	case s.overdue(op):
+		return undo(s, op, undrained(s, going))
 	case len(s.Pods.Work) == 0:
 		if due := slices.DeleteFunc(going, func(p Pod) bool { return p.Leaving }); len(due) > 0 {
 			return Step{Act: Delete{Pods: due}, Condition: condition}
@@ -159,9 +160,23 @@ func draining(s Input, op Operation) Step {
 	return evict(s, condition)
 }
 
-// overdue names the pods that did not leave in time, with a hint. Operands are deleted after
+// overdue reports whether the drain has reached its time limit.
+func (s Input) overdue(op Operation) bool {
+	limit := s.drainLimit()
+	return limit > 0 && s.Now.Sub(op.Since) >= limit
+}
+
+// drainLimit is the time limit for the drain of the node; 0 for none.
+func (s Input) drainLimit() time.Duration {
+	if s.Node.Drain != nil {
+		return *s.Node.Drain
+	}
+	return s.Times.Drain
+}
+
+// undrained names the pods that did not leave in time, with a hint. Operands are deleted after
 // all other pods, so they count only then.
-func overdue(s Input, operands []Pod) *Outcome {
+func undrained(s Input, operands []Pod) *Outcome {
 	pods, what, hint := s.Pods.Work, "use", "delete them, or widen their disruption budgets"
 	if len(pods) == 0 {
 		pods, what, hint = operands, "serve", "delete them"
@@ -170,7 +185,7 @@ func overdue(s Input, operands []Pod) *Outcome {
 		hint = "check why they do not terminate"
 	}
 	return &Outcome{Reason: PartitionFailure, Retry: true,
-		Message: fmt.Sprintf("pods that %s GPUs did not leave within %s: %s. hint: %s; next try in %s", what, s.Times.Drain, list(pods), hint, s.Times.Retry)}
+		Message: fmt.Sprintf("pods that %s GPUs did not leave within %s: %s. hint: %s; next try in %s", what, s.drainLimit(), list(pods), hint, s.Times.Retry)}
 }
 
 // evict requests the evictions that are possible now.

@@ -95,7 +95,7 @@ type Input struct {
 
 // Times are the time limits and intervals of the agent.
 type Times struct {
-	Drain   time.Duration // limit for pods to leave
+	Drain   time.Duration // limit for pods to leave; 0 for none
 	Refresh time.Duration // limit for a device plugin before a warning
 	Retry   time.Duration // between two attempts
 	Look    time.Duration // between two reads of pods
@@ -117,7 +117,8 @@ type Node struct {
 	Tainted     bool
 	Op          *Operation
 	Last        *Last
-	KMM         bool // Kernel Module Management loads drivers here
+	KMM         bool           // Kernel Module Management loads drivers here
+	Drain       *time.Duration // replaces Times.Drain; nil without
 	Labels      map[string]string
 	Allocatable map[string]int64 // GPUs, by resource
 }

@@ -147,6 +147,9 @@ func TestNext(t *testing.T) {
 			s.Pods = work(func(p *sequence.Pod) { p.NotBefore = now.Add(time.Second) })
 		}, "sequence.Wait {For:1s}"},
 		{"a pod without a controller", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods = work(func(p *sequence.Pod) { p.Owner = "" }) }, "sequence.Wait {For:5s}"},
+		{"no limit for the drain", at(sequence.Draining, time.Hour), func(s *sequence.Input) { s.Pods, s.Times.Drain = work(plain), 0 }, "evict job"},
+		{"a longer limit for the node", at(sequence.Draining, time.Hour), func(s *sequence.Input) { s.Pods, s.Node.Drain = work(plain), new(8*time.Hour) }, "evict job"},
+		{"the limit of the node is reached", at(sequence.Draining, time.Minute), func(s *sequence.Input) { s.Pods, s.Node.Drain = work(plain), new(time.Minute) }, "patch failure last=failure PartitionFailure"},
 		{"drain timed out", at(sequence.Draining, time.Hour), func(s *sequence.Input) { s.Pods = work(plain) }, "patch failure last=failure PartitionFailure"},
 		{"drain timed out, cordoned before", at(sequence.Draining, time.Hour), func(s *sequence.Input) {
 			s.Pods, s.Node.Op.WasCordoned = work(plain), true
