@@ -31,3 +31,14 @@ func TestValid(t *testing.T) {
 		}
 	}
 }
+
+func TestOwn(t *testing.T) {
+	for unit, want := range map[string]bool{
+		"dcm.service": true, "dcm-make@.service": true, "dcm-make@dcm-lease-0-1_0000:61:00.0_3g.40gb_4.service": true,
+		"dcm-make.service": false, "dcm@1.service": false, "a@dcm.service": false,
+	} {
+		if got := Own(unit); got != want {
+			t.Errorf("Own(%s) = %t, want %t", unit, got, want)
+		}
+	}
+}

@@ -54,8 +54,10 @@ func All() []string {
 // Runs returns the units that change GPUs. One of them runs at a time.
 func Runs() []string { return []string{Apply, Change} }
 
-// Own reports whether a unit is one of dcm's.
-func Own(unit string) bool { return strings.HasPrefix(unit, "dcm") && slices.Contains(All(), unit) }
+// Own reports whether a unit is one of dcm's, or an instance of one.
+func Own(unit string) bool {
+	return strings.HasPrefix(unit, "dcm") && (slices.Contains(All(), unit) || slices.Contains(All(), Template(unit)))
+}
 
 // Characters are the characters that a unit name may contain (VALID_CHARS_WITH_AT in systemd).
 // MaxLength is its maximum length in bytes, with the suffix (UNIT_NAME_MAX).

@@ -52,7 +52,7 @@ func migKit(m machine) {
 	if got := m.run(withoutPackage); !strings.Contains(got, "The result is /root/result/") {
 		m.t.Errorf("the kit printed %s", got)
 	}
-	m.run("cd /root/result && tar --strip-components=1 -xzf ./*.tar.gz && cmp nodes-before.txt nodes-after.txt && grep -q nvidia0 nodes-after.txt && grep -q 7 plan-all-1g.10gb.txt")
+	m.run("cd /root/result && tar --strip-components=1 -xzf ./*.tar.gz && cmp nodes-before.txt nodes-after.txt && grep -q nvidia0 nodes-after.txt && grep -q 'on 8 GPUs' plan-all-1g.10gb.txt")
 	if got := m.run("grep -rlE \"$(hostname)|gpuagent|amd-metrics-exporter\" /root/result --exclude=*.gz || :"); got != "" {
 		m.t.Errorf("names are in %s", got)
 	}

@@ -24,8 +24,8 @@ const journalFields = "MESSAGE,MESSAGE_ID,PRIORITY,SYSLOG_IDENTIFIER,UNIT,_PID,_
 // journalOf reads the journal of dcm's units in a format.
 func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	all := append([]string{"--no-pager", "--quiet", "--lines=5000"}, options...)
-	for _, unit := range unitname.All() {
-		all = append(all, "--unit="+strings.Replace(unit, "@.", "@*.", 1))
+	for _, unit := range withInstances(unitname.All()) {
+		all = append(all, "--unit="+unit)
 	}
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
 }
@@ -98,9 +98,18 @@ func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
 	units := unitname.All()
 	if cfg, err := h.Config(); err == nil {
 		for _, c := range host.Clients(h, cfg) {
-			units = append(units, strings.Replace(c, "@.", "@*.", 1))
+			units = append(units, c)
 		}
 	}
 	const properties = "Id,LoadState,UnitFileState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,InvocationID,StateChangeTimestamp,ExecMainStartTimestamp,ExecMainExitTimestamp,FragmentPath,DropInPaths,NeedDaemonReload,After,PartOf,Requires"
-	return output(ctx, "systemctl", append([]string{"show", "--no-pager", "--property=" + properties, "--"}, units...)...)
+	return output(ctx, "systemctl", append([]string{"show", "--no-pager", "--property=" + properties, "--"}, withInstances(units)...)...)
+}
+
+// withInstances replaces the templates among units by patterns for their instances.
+func withInstances(units []string) []string {
+	out := make([]string, len(units))
+	for i, u := range units {
+		out[i] = strings.Replace(u, "@.", "@*.", 1)
+	}
+	return out
 }
