@@ -97,9 +97,7 @@ func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 func unitStates(ctx context.Context, h *host.Host) ([]byte, error) {
 	units := unitname.All()
 	if cfg, err := h.Config(); err == nil {
-		for _, c := range host.Clients(h, cfg) {
-			units = append(units, c)
-		}
+		units = append(units, host.Clients(h, cfg)...)
 	}
 	const properties = "Id,LoadState,UnitFileState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,InvocationID,StateChangeTimestamp,ExecMainStartTimestamp,ExecMainExitTimestamp,FragmentPath,DropInPaths,NeedDaemonReload,After,PartOf,Requires"
 	return output(ctx, "systemctl", append([]string{"show", "--no-pager", "--property=" + properties, "--"}, withInstances(units)...)...)
