@@ -139,13 +139,7 @@ func busy(r row, _ int) string {
 
 // users returns the users of the partition's processes.
 func users(p status.PartUse) []string {
-	var all []string
-	for _, process := range p.Processes {
-		if process.User != "" && !slices.Contains(all, process.User) {
-			all = append(all, process.User)
-		}
-	}
-	return all
+	return distinct(p, func(process status.Process) string { return process.User })
 }
 
 // user returns the users of the processes, or of the leases if no process uses the partition yet.
@@ -161,10 +155,15 @@ func user(r row, width int) string {
 
 // commands returns the commands of the partition's processes.
 func commands(p status.PartUse) []string {
+	return distinct(p, func(process status.Process) string { return process.Command })
+}
+
+// distinct returns the values of a property of the partition's processes, each once.
+func distinct(p status.PartUse, property func(status.Process) string) []string {
 	var all []string
 	for _, process := range p.Processes {
-		if process.Command != "" && !slices.Contains(all, process.Command) {
-			all = append(all, process.Command)
+		if value := property(process); value != "" && !slices.Contains(all, value) {
+			all = append(all, value)
 		}
 	}
 	return all

@@ -54,7 +54,7 @@ func All() []string {
 // Runs returns the units that change GPUs. One of them runs at a time.
 func Runs() []string { return []string{Apply, Change} }
 
-// Own reports whether a unit is one of dcm's, or an instance of one.
+// Own reports whether a unit is in [All], or an instance of a template there.
 func Own(unit string) bool {
 	return strings.HasPrefix(unit, "dcm") && (slices.Contains(All(), unit) || slices.Contains(All(), Template(unit)))
 }

@@ -70,18 +70,7 @@ func TestImage_BothArchitectures(t *testing.T) {
 	if err := validate.Index(top); err != nil {
 		t.Error(err)
 	}
-	manifest, err := top.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 {
-		t.Fatalf("the layout has %+v, %v", manifest, err)
-	}
-	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	images, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index, images := only(t, top)
 	var got []string
 	for _, m := range images.Manifests {
 		got = append(got, m.Platform.String()+" "+described(t, index, m.Digest))
@@ -185,16 +174,12 @@ func TestProgram_Licenses(t *testing.T) {
 	}
 }
 
-// files lists the files of the layer of the only image.
-func files(t *testing.T, dir string) (names []string) {
+// only returns the only index of a layout, with its list of images.
+func only(t *testing.T, top v1.ImageIndex) (v1.ImageIndex, *v1.IndexManifest) {
 	t.Helper()
-	top, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	manifest, err := top.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("the layout has %+v, %v", manifest, err)
 	}
 	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
 	if err != nil {
@@ -204,6 +189,17 @@ func files(t *testing.T, dir string) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return index, images
+}
+
+// files lists the files of the layer of the first image.
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, images := only(t, top)
 	img, err := index.Image(images.Manifests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
