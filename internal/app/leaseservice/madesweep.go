@@ -100,7 +100,7 @@ func (s *sweeper) end(ctx context.Context, n made.Name, own systemd.Unit) error 
 
 // SweepMade destroys the instances whose leases have ended, until ctx ends.
 func (s *Service) SweepMade(ctx context.Context) {
-	w := sweeper{claims: host.Claims(s.host), units: hostUnits{s.host}, now: time.Now, log: s.log}
+	w := sweeper{claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, now: time.Now, log: s.log}
 	failed := ""
 	for ctx.Err() == nil {
 		any, err := w.sweep(ctx)
@@ -136,7 +136,7 @@ func errorText(err error) string {
 }
 
 // hostUnits are the units of this host. It is a [madeUnits].
-type hostUnits struct{ host *host.Host }
+type hostUnits struct{ scopes }
 
 func (h hostUnits) States(ctx context.Context, units []string) (map[string]systemd.Unit, error) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
@@ -161,13 +161,4 @@ func (h hostUnits) Start(ctx context.Context, unit string) error {
 	}
 	defer conn.Close()
 	return conn.Jobs.Start(ctx, unit)
-}
-
-func (h hostUnits) Stop(ctx context.Context, unit string) error {
-	conn, err := h.host.Dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Jobs.Stop(ctx, unit)
 }
