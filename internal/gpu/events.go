@@ -6,9 +6,6 @@ import "slices"
 // through files, and some not at all.
 type Watch struct{ bus *bus }
 
-// Watch returns where changes of the node's GPUs show.
-func (n *Node) Watch() Watch { return Watch{&n.bus} }
-
 // RelevantEvent reports whether a uevent may mean that a GPU appeared, disappeared, changed
 // or got a driver.
 func (w Watch) RelevantEvent(subsystem, path string) bool {

@@ -3,7 +3,6 @@ package gpu
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"dcm/internal/gpu/partition"
 )
@@ -51,35 +50,6 @@ type UnknownStepError struct{ Step partition.Step }
 
 func (e *UnknownStepError) Error() string {
 	return "cannot " + e.Step.String() + ": no vendor knows this step"
-}
-
-// Loaded reports whether the drivers of the GPUs on the bus are loaded. Only drivers that a
-// step can unload count.
-func (n *Node) Loaded() bool {
-	if len(unloaded(n.bus.vendors)) == 0 {
-		return true // the bus need not be read
-	}
-	present, _ := n.bus.present() // all vendors, if the bus cannot be read
-	return len(unloaded(present)) == 0
-}
-
-// Load loads the drivers that are not loaded, for example after a reload that was killed.
-func (n *Node) Load(ctx context.Context) error {
-	present, err := n.bus.present()
-	if err != nil {
-		return err
-	}
-	for _, v := range unloaded(present) {
-		if err := v.Loader.Load(ctx); err != nil {
-			return withVendor(v, err)
-		}
-	}
-	return nil
-}
-
-// unloaded returns the vendors whose driver is not loaded.
-func unloaded(vendors []Vendor) []Vendor {
-	return slices.DeleteFunc(slices.Clone(vendors), func(v Vendor) bool { return v.Loader == nil || v.Loader.Loaded() })
 }
 
 // ReadModeTables calls the function of that name of each vendor. It writes to the drivers,

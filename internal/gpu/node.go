@@ -65,6 +65,12 @@ func Open(sys string, vendors []Vendor, opts ...Option) *Node {
 	return n
 }
 
+// Drivers returns the drivers of the node's GPUs.
+func (n *Node) Drivers() Drivers { return Drivers{n} }
+
+// Watch returns where changes of the node's GPUs show.
+func (n *Node) Watch() Watch { return Watch{&n.bus} }
+
 // Devices returns every display and accelerator function in PCI order, including those that
 // cannot be partitioned. A GPU that could not be read is returned with the error as its
 // SkipReason, and the joined error names it.
@@ -98,15 +104,6 @@ func Fingerprint(devices []Device) string {
 		fmt.Fprintf(&b, "%s %q %s %q %s\n", d.Address, d.Driver, d.Shape().Key(), d.SkipReason, d.Card)
 	}
 	return b.String()
-}
-
-// Traits returns the traits of every vendor, with or without a GPU.
-func (n *Node) Traits() []Traits {
-	var all []Traits
-	for _, v := range n.bus.vendors {
-		all = append(all, v.Traits)
-	}
-	return all
 }
 
 // Enrich adds what each vendor's library knows of the devices, see [Vendor.Enrich].

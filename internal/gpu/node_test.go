@@ -185,11 +185,11 @@ func TestWaitAfterLoad_GivesUp(t *testing.T) {
 func TestLoad_OnlyDriversOfPresentGPUs(t *testing.T) {
 	amd, absent := &fakeVendor{id: partition.AMD}, &fakeVendor{id: 0x5678}
 	n := Open(fakePCI(t), []Vendor{amd.vendor(), absent.vendor()})
-	if n.Loaded() {
+	if n.Drivers().Loaded() {
 		t.Error("loaded")
 	}
-	if err := n.Load(t.Context()); err != nil || !n.Loaded() || absent.loaded {
-		t.Errorf("error %v, loaded %t, the absent one %t", err, n.Loaded(), absent.loaded)
+	if err := n.Drivers().Load(t.Context()); err != nil || !n.Drivers().Loaded() || absent.loaded {
+		t.Errorf("error %v, loaded %t, the absent one %t", err, n.Drivers().Loaded(), absent.loaded)
 	}
 }
 

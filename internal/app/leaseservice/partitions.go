@@ -218,14 +218,14 @@ func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded
 // Lock takes the lock of leases, not that of runs: a run that begins while a lease is being
 // allocated waits for a moment and does not fail.
 func (p *Partitions) Lock() (func(), error) {
-	release, err := filelock.TryLock(p.host.LeasesLock())
+	release, err := filelock.TryLock(p.host.Locks().Leases())
 	if errors.Is(err, filelock.ErrLocked) {
 		return nil, lease.ErrChanging
 	}
 	if err != nil {
 		return nil, err
 	}
-	busy, err := filelock.Held(p.host.RunLock())
+	busy, err := filelock.Held(p.host.Locks().Run())
 	if err == nil && busy {
 		err = lease.ErrChanging
 	} else if w := drain.Now(p.host); err == nil && w.Everything() {

@@ -28,7 +28,7 @@ func Usage(ctx context.Context, h *host.Host) status.Usage {
 
 // usage returns the usage. It does not read the GPUs while a run changes them.
 func (p *Partitions) usage(ctx context.Context) status.Usage {
-	if busy, err := filelock.Held(p.host.RunLock()); err == nil && busy {
+	if busy, err := filelock.Held(p.host.Locks().Run()); err == nil && busy {
 		u := status.Usage{Version: status.Version, Taken: time.Now()}
 		u.Hide(status.PartUses, errors.New("the GPUs are being partitioned"))
 		return u

@@ -16,7 +16,7 @@ func TestUsage_DuringARun(t *testing.T) {
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	release, err := filelock.TryLock(h.RunLock())
+	release, err := filelock.TryLock(h.Locks().Run())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // Gate is what dcm-gate.service runs: it returns when the daemon has queued the jobs of a change.
 func Gate(_ context.Context, h *host.Host, _ *slog.Logger) error {
-	release, err := filelock.Lock(h.GateLock())
+	release, err := filelock.Lock(h.Locks().Gate())
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}
@@ -32,7 +32,7 @@ func Change(ctx context.Context, h *host.Host, log *slog.Logger) error {
 	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
 	}
-	release, err := filelock.Lock(h.GateLock())
+	release, err := filelock.Lock(h.Locks().Gate())
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}

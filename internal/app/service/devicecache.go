@@ -51,7 +51,7 @@ type cachingNode struct {
 
 // forRun returns the node for a run.
 func (n *cachingNode) forRun() apply.Node {
-	return apply.Node{Reader: n, Use: n.node, Driver: n.node, Modules: n.node, Executor: n}
+	return apply.Node{Reader: n, Use: n.node, Driver: n.node.Drivers(), Modules: n.node.Drivers(), Executor: n}
 }
 
 func (n *cachingNode) Wait(ctx context.Context) ([]gpu.Device, error) {

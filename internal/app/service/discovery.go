@@ -25,7 +25,7 @@ func forgetDiscovered(ctx context.Context, h *host.Host, log *slog.Logger) {
 	if err == nil && len(found) == 0 {
 		return
 	}
-	if busy, err := filelock.Held(h.RunLock()); err != nil || busy {
+	if busy, err := filelock.Held(h.Locks().Run()); err != nil || busy {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)

@@ -26,7 +26,7 @@ func newKeeper(h *host.Host, cfg *effectiveConfig, changed func(), log *slog.Log
 			return dropins.PID1{Reloader: conn.Manager, Units: confinedUnits{conn, h, cfg.get}, Closer: conn}, nil
 		},
 		Differ:  cfg.unwritten,
-		Busy:    func() (bool, error) { return filelock.Held(h.RunLock()) },
+		Busy:    func() (bool, error) { return filelock.Held(h.Locks().Run()) },
 		Changed: changed,
 		Log:     log,
 	}

@@ -45,7 +45,7 @@ type watched struct {
 
 func (w watched) DriverUnloaded() bool {
 	last, err := runstate.ReadRun(w.host.Runtime())
-	return err == nil && apply.DriverUnloaded(last, w.host.BootID(), w.node)
+	return err == nil && apply.DriverUnloaded(last, w.host.BootID(), w.node.Drivers())
 }
 
 func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Observation, error) {

@@ -85,11 +85,11 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 // of leases, waits for the caller, so that a run that begins now waits for both. It returns an error if a
 // run has begun.
 func lockToMake(h *host.Host) (release func(), err error) {
-	release, err = filelock.Lock(h.MakeLock())
+	release, err = filelock.Lock(h.Locks().Make())
 	if err != nil {
 		return nil, err
 	}
-	running, err := filelock.Held(h.RunLock())
+	running, err := filelock.Held(h.Locks().Run())
 	if err == nil && running {
 		err = errRunning
 	}
@@ -109,7 +109,7 @@ func lockToUnmake(h *host.Host) (release func(), err error) {
 		if !errors.Is(err, errRunning) {
 			return release, err
 		}
-		ended, err := filelock.Lock(h.LeasesLock())
+		ended, err := filelock.Lock(h.Locks().Leases())
 		if err != nil {
 			return nil, err
 		}

@@ -101,7 +101,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	}
 	self := identity(h)
 	o := &oneshot{host: h, log: log.With("run", self.ID), first: last == nil, halfReloaded: apply.HalfReloaded(last, self.Boot)}
-	o.unloaded = apply.DriverUnloaded(last, self.Boot, host.OpenNode(h, nil))
+	o.unloaded = apply.DriverUnloaded(last, self.Boot, host.OpenNode(h, nil).Drivers())
 	if state != nil && state.Boot == self.Boot && state.Phase == runstate.Applying {
 		o.users = state.Users
 	}
@@ -110,7 +110,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	self.Pending = runstate.PendingSince(last, self.Boot)
 	self.NoRoom = runstate.NoRoomSince(last, self.Boot)
 	if o.halfReloaded {
-		self.Unloaded, self.UnloadedModules = !host.OpenNode(h, nil).Loaded(), last.UnloadedModules
+		self.Unloaded, self.UnloadedModules = !host.OpenNode(h, nil).Drivers().Loaded(), last.UnloadedModules
 	}
 	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
 	history := newHistoryWriter(h, o.log)

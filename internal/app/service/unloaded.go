@@ -13,7 +13,7 @@ import (
 // profile or cannot be used.
 func (o *oneshot) loadDriver(ctx context.Context) error {
 	o.log.Warn("a run has left the driver unloaded: loading it")
-	err := apply.Load(ctx, host.OpenNode(o.host, nil, woken(o.log)), reloadTimeout, o.recorder)
+	err := apply.Load(ctx, host.OpenNode(o.host, nil, woken(o.log)).Drivers(), reloadTimeout, o.recorder)
 	if err == nil {
 		return nil
 	}

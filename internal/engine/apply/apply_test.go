@@ -54,7 +54,7 @@ func (b *bench) run(p partition.Profile) runstate.Run {
 func (b *bench) runUntil(ctx context.Context, p partition.Profile) runstate.Run {
 	b.t.Helper()
 	rec := NewRecorder(runstate.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
-	return Run(ctx, nodeOf(seeing{b.node, nil}), p, b.opt, rec)
+	return Run(ctx, nodeOf(seeing{b.node, nil}, b.node.Drivers()), p, b.opt, rec)
 }
 
 // modes returns the modes of the simulated GPUs, without dcm's readers.
@@ -180,7 +180,7 @@ func TestAStopRequestFinishesTheStepAndNothingMore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stopping := &stopAfterMemory{Node: b.node, stop: cancel}
 	rec := NewRecorder(runstate.Run{ID: "test", Unloaded: b.opt.Load}, slog.New(slog.DiscardHandler), func(r runstate.Run) { b.runs = append(b.runs, r) })
-	run := Run(ctx, nodeOf(stopping), profile(partition.CPX, partition.NPS4), b.opt, rec)
+	run := Run(ctx, nodeOf(stopping, b.node.Drivers()), profile(partition.CPX, partition.NPS4), b.opt, rec)
 	if run.Result != runstate.Interrupted || !run.Error.Transient {
 		t.Errorf("result %s, error %v; want a transient interruption", run.Result, run.Error)
 	}
@@ -209,14 +209,16 @@ func TestAStopRequestEndsTheWaitForTheDriver(t *testing.T) {
 	}
 }
 
-// nodeOf returns the parts of a node, all of which n implements.
-func nodeOf(n interface {
+// observed reads, changes and observes GPUs.
+type observed interface {
 	Reader
 	UseReader
-	drivers
 	Executor
-}) Node {
-	return Node{Reader: n, Use: n, Driver: n, Modules: n, Executor: n}
+}
+
+// nodeOf returns the parts of a node, for which n observes and changes the GPUs.
+func nodeOf(n observed, d drivers) Node {
+	return Node{Reader: n, Use: n, Driver: d, Modules: d, Executor: n}
 }
 
 // stopAfterMemory is a node that gets a stop request during its first step.
@@ -254,11 +256,11 @@ func TestADriverLeftUnloadedIsRememberedUntilItIsLoaded(t *testing.T) {
 	}
 	var last runstate.Run
 	rec := NewRecorder(runstate.Run{Unloaded: true}, slog.New(slog.DiscardHandler), func(r runstate.Run) { last = r })
-	if err := Load(t.Context(), seeing{b.node, nil}, time.Minute, rec); err != nil {
+	if err := Load(t.Context(), b.node.Drivers(), time.Minute, rec); err != nil {
 		t.Fatal(err)
 	}
-	if rec.Nothing(); last.Unloaded || !b.node.Loaded() {
-		t.Errorf("loaded %v, and the report says unloaded %v", b.node.Loaded(), last.Unloaded)
+	if rec.Nothing(); last.Unloaded || !b.node.Drivers().Loaded() {
+		t.Errorf("loaded %v, and the report says unloaded %v", b.node.Drivers().Loaded(), last.Unloaded)
 	}
 }
 

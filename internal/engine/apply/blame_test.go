@@ -160,7 +160,7 @@ func TestRun_UninspectedProcess(t *testing.T) {
 	b := newBench(t, "mi300x-8")
 	hog := gpu.Uninspected{PID: 7, Command: "hog", UID: 1000, Files: 20000, Reason: "there was no time", TimedOut: true}
 	run := func() runstate.Run {
-		return Run(t.Context(), nodeOf(seeing{b.node, []gpu.Uninspected{hog}}), profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
+		return Run(t.Context(), nodeOf(seeing{b.node, []gpu.Uninspected{hog}}, b.node.Drivers()), profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 	}
 	end := inFlight(t, filepath.Join(b.sim.Dev, "kfd"))
 	got := run()

@@ -167,7 +167,7 @@ func TestRunOfGeometries(t *testing.T) {
 				tt.break_(s)
 			}
 			opt := Options{Rollback: true, DeviceTimeout: time.Minute, StepTimeout: time.Minute, ReloadTimeout: time.Minute}
-			run := Run(t.Context(), nodeOf(s), tt.profile, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.NewTextHandler(io.Discard, nil)), func(runstate.Run) {}))
+			run := Run(t.Context(), nodeOf(s, s), tt.profile, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.NewTextHandler(io.Discard, nil)), func(runstate.Run) {}))
 			text := ""
 			if run.Error != nil {
 				text = run.Error.Text

@@ -66,7 +66,7 @@ func (m *mortal) run(t *testing.T, last runstate.Run, p partition.Profile, opt O
 			published = r
 		}
 	})
-	return Run(t.Context(), nodeOf(m), p, opt, rec)
+	return Run(t.Context(), nodeOf(m, m), p, opt, rec)
 }
 
 // The run is killed at each of its calls, also in an undo. Every instance that both geometries have is left,

@@ -229,7 +229,7 @@ func (b migBench) runWith(t *testing.T, geometryText string, rollback bool, rec 
 	t.Helper()
 	opt := Options{Rollback: rollback, ReloadDriver: b.reload, Load: len(rec.Run().UnloadedModules) > 0, DeviceTimeout: 10 * time.Second, StepTimeout: 30 * time.Second, ReloadTimeout: 10 * time.Second, SettleDelay: 1500 * time.Millisecond}
 	p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(geometryText), Rest: true}}}
-	return Run(t.Context(), nodeOf(b.node), p, opt, rec)
+	return Run(t.Context(), nodeOf(b.node, b.node.Drivers()), p, opt, rec)
 }
 
 func TestFaultMatrixOfMIG(t *testing.T) {
@@ -291,16 +291,16 @@ func TestRun_UnloadsHoldingModule(t *testing.T) {
 	}
 	release()
 	var loaded []bool
-	b.published = func(runstate.Run) { loaded = append(loaded, b.node.ModuleLoaded("nvidia_drm")) }
+	b.published = func(runstate.Run) { loaded = append(loaded, b.node.Drivers().ModuleLoaded("nvidia_drm")) }
 	run = b.run(t, "1g.10gb", true)
 	if run.Result != runstate.Applied || len(run.UnloadedModules) > 0 || !loaded[len(loaded)-1] || !slices.Contains(loaded, false) {
 		t.Errorf("%s, %+v, unloaded %q, loaded at each report: %v", run.Result, run.Error, run.UnloadedModules, loaded)
 	}
-	if run := b.run(t, "2g.20gb", true); run.Result != runstate.Applied || !b.node.ModuleLoaded("nvidia_drm") {
+	if run := b.run(t, "2g.20gb", true); run.Result != runstate.Applied || !b.node.Drivers().ModuleLoaded("nvidia_drm") {
 		t.Errorf("instances only: %s, %+v", run.Result, run.Error)
 	}
 	b.update(t, func(s *standin.State) { s.Knobs = []string{"mode-activation 19 " + aside} })
-	if run := b.run(t, "off", true); run.Result != runstate.RolledBack || !b.node.ModuleLoaded("nvidia_drm") {
+	if run := b.run(t, "off", true); run.Result != runstate.RolledBack || !b.node.Drivers().ModuleLoaded("nvidia_drm") {
 		t.Errorf("a step that fails: %s, %+v, unloaded %q", run.Result, run.Error, run.UnloadedModules)
 	}
 }
@@ -313,9 +313,9 @@ func TestRun_KilledWithModuleUnloaded(t *testing.T) {
 	b.reload = true
 	unloaded := 0
 	b.published = func(r runstate.Run) {
-		if !b.node.ModuleLoaded("nvidia_drm") {
+		if !b.node.Drivers().ModuleLoaded("nvidia_drm") {
 			unloaded++
-			if !HalfReloaded(&r, r.Boot) || !DriverUnloaded(&r, r.Boot, b.node) {
+			if !HalfReloaded(&r, r.Boot) || !DriverUnloaded(&r, r.Boot, b.node.Drivers()) {
 				t.Errorf("report without the module that is unloaded: %+v", r)
 			}
 		}
@@ -324,24 +324,24 @@ func TestRun_KilledWithModuleUnloaded(t *testing.T) {
 		t.Fatalf("%s, %+v, %d reports with the module unloaded", run.Result, run.Error, unloaded)
 	}
 	b.published = nil
-	if err := b.node.UnloadModule(t.Context(), "nvidia_drm"); err != nil {
+	if err := b.node.Drivers().UnloadModule(t.Context(), "nvidia_drm"); err != nil {
 		t.Fatal(err)
 	}
 	killed := runstate.Run{ID: "killed", Result: runstate.Running, UnloadedModules: []string{"nvidia_drm"}}
 	for name, load := range map[string]func(*Recorder) []string{
 		"with a profile": func(rec *Recorder) []string { return b.runWith(t, "1g.10gb", true, rec).UnloadedModules },
 		"without": func(rec *Recorder) []string {
-			if err := Load(t.Context(), b.node, time.Minute, rec); err != nil {
+			if err := Load(t.Context(), b.node.Drivers(), time.Minute, rec); err != nil {
 				t.Error(err)
 			}
 			return rec.Run().UnloadedModules
 		},
 	} {
-		if err := b.node.UnloadModule(t.Context(), "nvidia_drm"); err != nil {
+		if err := b.node.Drivers().UnloadModule(t.Context(), "nvidia_drm"); err != nil {
 			t.Fatal(err)
 		}
 		rec := NewRecorder(runstate.Run{ID: name, UnloadedModules: killed.UnloadedModules}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
-		if left := load(rec); len(left) > 0 || !b.node.ModuleLoaded("nvidia_drm") {
+		if left := load(rec); len(left) > 0 || !b.node.Drivers().ModuleLoaded("nvidia_drm") {
 			t.Errorf("%s: left are %q", name, left)
 		}
 	}

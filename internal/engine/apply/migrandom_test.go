@@ -106,7 +106,7 @@ func TestEachGPU_RandomMIG(t *testing.T) {
 		u := &unreliable{sliced: newSliced(4, "off"), t: t, when: fmt.Sprintf("trial %d", n), lost: make(map[partition.Address]bool), common: make(map[partition.Address][]partition.Instance)}
 		var last runstate.Run
 		run := func(p partition.Profile) runstate.Run {
-			last = Run(t.Context(), nodeOf(u), p, opt, NewRecorder(runstate.Run{ID: "test", NoRoom: runstate.NoRoomSince(&last, "")}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
+			last = Run(t.Context(), nodeOf(u, u), p, opt, NewRecorder(runstate.Run{ID: "test", NoRoom: runstate.NoRoomSince(&last, "")}, slog.New(slog.DiscardHandler), func(runstate.Run) {}))
 			return last
 		}
 		profile := func() partition.Profile {

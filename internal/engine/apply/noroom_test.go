@@ -23,7 +23,7 @@ func TestRun_NoRoomNextToUser(t *testing.T) {
 	run := func(to string) runstate.Run {
 		p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(to), Rest: true}}}
 		rec := NewRecorder(runstate.Run{ID: "test", NoRoom: runstate.NoRoomSince(last, "")}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
-		r := Run(t.Context(), nodeOf(b.node), p, opt, rec)
+		r := Run(t.Context(), nodeOf(b.node, b.node.Drivers()), p, opt, rec)
 		last = &r
 		return r
 	}

@@ -40,7 +40,7 @@ func BenchmarkRun(b *testing.B) {
 						b.Error(err)
 					}
 				})
-				run := Run(b.Context(), nodeOf(node), profile(modes[i%2], partition.NPS1), opt, rec)
+				run := Run(b.Context(), nodeOf(node, node.Drivers()), profile(modes[i%2], partition.NPS1), opt, rec)
 				if run.Result != runstate.Applied || len(run.Steps) != gpus {
 					b.Fatalf("%s with %d steps: %v", run.Result, len(run.Steps), run.Error)
 				}

@@ -46,7 +46,7 @@ func TestRecorder_LogNamesWholeHive(t *testing.T) {
 	log := &entriesByGPU{by: make(map[string][]string)}
 	rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(log), func(runstate.Run) {})
 	p := profile(partition.QPX, partition.NPS4)
-	if run := Run(t.Context(), nodeOf(seeing{b.node, nil}), p, b.opt, rec); run.Result != runstate.Applied {
+	if run := Run(t.Context(), nodeOf(seeing{b.node, nil}, b.node.Drivers()), p, b.opt, rec); run.Result != runstate.Applied {
 		t.Fatalf("%s: %v", run.Result, run.Error)
 	}
 	if len(log.by) != 8 {

@@ -40,7 +40,7 @@ func TestRun_UnreadableIsNotGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := NewRecorder(runstate.Run{}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
-	run := Run(t.Context(), nodeOf(&blind{Node: b.node}), profile(partition.CPX, partition.NPS1), b.opt, rec)
+	run := Run(t.Context(), nodeOf(&blind{Node: b.node}, b.node.Drivers()), profile(partition.CPX, partition.NPS1), b.opt, rec)
 	if run.Result != runstate.Failed || strings.Contains(run.Error.Text, "gone") || !strings.Contains(run.Error.Text, "the undo failed as well: cannot read the GPUs") {
 		t.Errorf("result %s, error %q; want an error that the GPUs cannot be read", run.Result, run.Error.Text)
 	}

@@ -17,7 +17,7 @@ func TestRun_InstanceUsers(t *testing.T) {
 	run := func(to string) {
 		t.Helper()
 		p := partition.Profile{Name: "test", Groups: []partition.Group{{MIG: geometry(to), Rest: true}}}
-		if run := Run(t.Context(), nodeOf(b.node), p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {})); run.Result != runstate.Applied {
+		if run := Run(t.Context(), nodeOf(b.node, b.node.Drivers()), p, opt, NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {})); run.Result != runstate.Applied {
 			t.Fatalf("to %s: %s, %+v", to, run.Result, run.Error)
 		}
 	}

@@ -38,19 +38,8 @@ func (h *Host) Path(elem ...string) string {
 // Runtime returns the directory of reports, locks and the selection until the next reboot.
 func (h *Host) Runtime() string { return h.Path("run/dcm") }
 
-// RunLock returns the file that a run locks.
-func (h *Host) RunLock() string { return h.Path("run/dcm/apply.lock") }
-
-// LeasesLock returns the file that is locked during a run, and while a lease is granted.
-func (h *Host) LeasesLock() string { return h.Path("run/dcm/leases.lock") }
-
-// MakeLock returns the file that is locked while a MIG instance is created for a lease or destroyed
-// after it, and during a run.
-func (h *Host) MakeLock() string { return h.Path("run/dcm/make.lock") }
-
-// GateLock returns the file that the daemon locks while it queues the jobs of a change of single
-// GPUs, and that dcm-change.service locks while it runs.
-func (h *Host) GateLock() string { return h.Path("run/dcm/gate.lock") }
+// Locks returns the files that the processes of dcm lock.
+func (h *Host) Locks() Locks { return Locks{h.Runtime()} }
 
 // GuardOff returns the file that disables the guard until the next boot.
 func (h *Host) GuardOff() string { return h.Path("run/dcm/guard.off") }

@@ -7,7 +7,7 @@ import (
 
 // Minors returns the device minors that the kernel has, and their users.
 func Minors(h *Host) (gpu.Minors, error) {
-	return gpu.ReadMinors(h.Path("sys"), h.Kernel(), OpenNode(h, nil).Traits())
+	return gpu.ReadMinors(h.Path("sys"), h.Kernel(), OpenNode(h, nil).Drivers().Traits())
 }
 
 // Shortage returns the partitions of the GPUs that get no device node, nil if each gets one or if

@@ -114,7 +114,7 @@ func TestLoad(t *testing.T) {
 	f.mi300x("0000:05:00.0", "card1")
 	n := f.open(f.modprobe("*) load;;"))
 	for range 2 {
-		if err := n.all.Load(patient(t)); err != nil {
+		if err := n.all.Drivers().Load(patient(t)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,33 +6,6 @@ import (
 	"slices"
 )
 
-// withMade returns the wanted geometry of a dynamic GPU: that of its group, and the existing instances
-// that leases have made. If these do not fit next to the group's, it returns that of the group, so that
-// a change waits for the end of the leases.
-func (g GPU) withMade(rest MIG) MIG {
-	if g.MIG == nil || g.MIG.Off {
-		return rest
-	}
-	made := slices.DeleteFunc(slices.Clone(g.MIG.Instances), func(i Instance) bool { return !slices.ContainsFunc(g.Made, i.stays) })
-	if len(made) == 0 {
-		return rest
-	}
-	want := MIG{Instances: slices.Concat(rest.Instances, made)}
-	if _, err := g.pack(want, Existing{Instances: g.MIG.Instances}); err != nil {
-		return rest
-	}
-	return want
-}
-
-// OfferedProfiles returns the profiles that instances of the GPU can have, nil if they are unknown.
-func (g GPU) OfferedProfiles() []InstanceProfile {
-	if g.MIG == nil {
-		return nil
-	}
-	offered, _ := g.instanceProfiles() // the error is that they are unknown
-	return offered
-}
-
 // Slot is a placement for one more instance.
 type Slot struct {
 	Start  int

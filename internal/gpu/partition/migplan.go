@@ -195,6 +195,24 @@ func (g GPU) pack(w MIG, now Existing) (MIG, error) {
 	return PackKeeping(offered, w, now)
 }
 
+// withMade returns the wanted geometry of a dynamic GPU: that of its group, and the existing instances
+// that leases have made. If these do not fit next to the group's, it returns that of the group, so that
+// a change waits for the end of the leases.
+func (g GPU) withMade(rest MIG) MIG {
+	if g.MIG == nil || g.MIG.Off {
+		return rest
+	}
+	made := slices.DeleteFunc(slices.Clone(g.MIG.Instances), func(i Instance) bool { return !slices.ContainsFunc(g.Made, i.stays) })
+	if len(made) == 0 {
+		return rest
+	}
+	want := MIG{Instances: slices.Concat(rest.Instances, made)}
+	if _, err := g.pack(want, Existing{Instances: g.MIG.Instances}); err != nil {
+		return rest
+	}
+	return want
+}
+
 // needsModeSwitch reports whether the geometry needs a step that switches MIG. A pending
 // switch counts, since the next reset would carry it out.
 func (g GPU) needsModeSwitch(w MIG) bool {

@@ -69,6 +69,15 @@ func PredefinedNames(gpus []GPU) []string {
 	return names
 }
 
+// OfferedProfiles returns the profiles that instances of the GPU can have, nil if they are unknown.
+func (g GPU) OfferedProfiles() []InstanceProfile {
+	if g.MIG == nil {
+		return nil
+	}
+	offered, _ := g.instanceProfiles() // the error is that they are unknown
+	return offered
+}
+
 // instanceProfiles returns the profiles of the GPU: those that the driver reports, otherwise
 // those of the table of boards.
 func (g GPU) instanceProfiles() ([]InstanceProfile, error) {

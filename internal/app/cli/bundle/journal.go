@@ -34,7 +34,7 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 // versions of journalctl cannot search.
 func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
 	words := []string{"dcm-generator"}
-	for _, t := range host.OpenNode(h, nil).Traits() {
+	for _, t := range host.OpenNode(h, nil).Drivers().Traits() {
 		words = append(words, t.KernelLogWords...)
 	}
 	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
@@ -72,7 +72,7 @@ func versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(VersionText(h, host.Libraries(ctx, h)))
 	files, prefixes := []string{"proc/sys/kernel/osrelease"}, []string{"dcm."}
-	for _, t := range host.OpenNode(h, nil).Traits() {
+	for _, t := range host.OpenNode(h, nil).Drivers().Traits() {
 		files = append(files, filepath.Join("sys/module", t.Driver, "version"))
 		prefixes = append(prefixes, t.Driver+".")
 	}

@@ -94,7 +94,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	}
 	r := review{cfg: cfg, gpus: gpus, name: func(text string) string { return text }}
 	if kind != "" {
-		r.name, r.minors = nodemodel.NamesByIndex(gpus), gpu.UnusedMinors(host.OpenNode(h, nil).Traits())
+		r.name, r.minors = nodemodel.NamesByIndex(gpus), gpu.UnusedMinors(host.OpenNode(h, nil).Drivers().Traits())
 	} else if r.minors, err = host.Minors(h); err != nil {
 		return errors.Join(misplaced, err)
 	}

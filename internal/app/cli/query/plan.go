@@ -96,7 +96,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	after, steps, err := nodemodel.Outcome(profile, gpus)
 	if err == nil {
 		p.Steps, p.Reload = append(p.Steps, steps...), steps.Reloads()
-		short := gpu.UnusedMinors(host.OpenNode(h, nil).Traits()).Shortage(after)
+		short := gpu.UnusedMinors(host.OpenNode(h, nil).Drivers().Traits()).Shortage(after)
 		if short != nil {
 			p.Warnings = append(p.Warnings, runstate.WithHint(name(short.Text), short.Hint))
 		}
