@@ -27,7 +27,7 @@ func (p *pass) do(ctx context.Context) result {
 	p.starts.finish(ctx, &r)
 	p.starts.unpin(ctx, r)
 	p.clearFailed(ctx, r)
-	r.failedStarts = append(p.stillFailed(ctx, p.failedStarts), r.failedStarts...)
+	r.failedStarts = append(stillFailed(ctx, p.conn, p.log.Logger, p.failedStarts), r.failedStarts...)
 	r.byDevice, r.fingerprint, r.gpus = p.byDevice, p.gpus.after(ctx, r), p.gpus.present
 	return r
 }

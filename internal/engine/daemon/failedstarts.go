@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 
 	"dcm/internal/engine/runstate"
@@ -39,17 +40,17 @@ func hintOf(unit string) string {
 }
 
 // stillFailed returns those of the services that are failed.
-func (p *pass) stillFailed(ctx context.Context, services []string) []string {
+func stillFailed(ctx context.Context, conn *connection, log *slog.Logger, services []string) []string {
 	if len(services) == 0 {
 		return nil
 	}
 	var now []systemd.Unit
-	pid1, err := p.conn.open(ctx)
+	pid1, err := conn.open(ctx)
 	if err == nil {
 		now, err = pid1.States.List(ctx, services, systemd.States)
 	}
 	if err != nil {
-		p.log.Warn("cannot read the states of services that failed during a change", "error", err)
+		log.Warn("cannot read the states of services that failed during a change", "error", err)
 		return services
 	}
 	return names(slices.DeleteFunc(now, func(u systemd.Unit) bool { return u.Active != "failed" }))

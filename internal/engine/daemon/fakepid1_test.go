@@ -12,7 +12,7 @@ import (
 )
 
 // pid1 is the host as PID 1.
-func (h *host) pid1() PID1 { return PID1{h, h, h, h, h, h, h, h} }
+func (h *host) pid1() PID1 { return PID1{h, h, h, h, h, h, h, h, h} }
 
 func (h *host) List(_ context.Context, names []string, _ systemd.Fields) ([]systemd.Unit, error) {
 	h.mu.Lock()

@@ -30,7 +30,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 	for _, unit := range l.failedStarts {
 		l.hints = append(l.hints, hintOf(unit))
 	}
-	l.state.Warnings = l.warnings()
+	l.state.Warnings = slices.Concat(l.settings.Warnings, l.hints)
 	if r.otherProfile {
 		l.adoptNewerEdit(ctx)
 	}
@@ -47,7 +47,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 			break
 		}
 		l.waker.onExit(ctx, r.holders) // processes whose end frees partitions for reservations
-	case !l.started && outdated(l.due, l.Load, l.settings):
+	case !l.ready.reached && outdated(l.due, l.Load, l.settings):
 		// The configuration has changed since this pass began.
 	default:
 		if err := l.failed(ctx, r); err != nil {
@@ -99,7 +99,7 @@ func (l *loop) next(ctx context.Context) {
 	due := l.due
 	l.due = nothingDue
 	if due == lookAgain {
-		l.lookFor(ctx, l.requests.again("a change during the last check"))
+		l.look(ctx, l.requests.again("a change during the last check"))
 		return
 	}
 	if due == compareDue && l.reread(ctx, true) {
@@ -122,7 +122,7 @@ func (l *loop) rolling(r result) {
 	l.report.rolling(l.state.Profile, r)
 	l.state.Retry = l.waker.after(wait)
 	l.state.enter(runstate.Rolling, r.problem)
-	l.started, l.reload = true, l.reload || !l.started
+	l.ready.reach()
 }
 
 func (l *loop) succeeded(r result) {
@@ -150,7 +150,7 @@ func (l *loop) succeeded(r result) {
 	if l.usable {
 		l.report.success(l.state.State, r)
 	}
-	l.started, l.reload = true, l.reload || !l.started
+	l.ready.reach()
 }
 
 // failed decides what follows a failed pass. Before READY=1, a daemon that an administrator has
@@ -158,7 +158,7 @@ func (l *loop) succeeded(r result) {
 func (l *loop) failed(ctx context.Context, r result) error {
 	r.failure = withWithdrawal(r.failure, l.settings)
 	reported := l.report.failure // by this daemon, or by the one before it
-	if reported == "" && !l.started && l.previous.Error != nil && l.origin.bySystemd(ctx) {
+	if reported == "" && !l.ready.reached && l.previous.Error != nil && l.origin.bySystemd(ctx) {
 		reported = l.previous.Error.Text
 	}
 	l.report.failed(l.state.Profile, r, reported)
@@ -169,12 +169,12 @@ func (l *loop) failed(ctx context.Context, r result) error {
 	case r.failure.Transient:
 		phase = runstate.Waiting
 	}
-	if !l.started && !l.origin.bySystemd(ctx) {
+	if !l.ready.reached && !l.origin.bySystemd(ctx) {
 		l.state.enter(phase, r.failure)
 		l.state.announce()
 		return &StartError{Reason: *r.failure}
 	}
-	l.started, l.reload = true, l.reload || !l.started
+	l.ready.reach()
 	switch {
 	case phase == runstate.Waiting:
 		l.retry(ctx, r, r.failure)

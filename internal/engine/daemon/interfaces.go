@@ -68,6 +68,7 @@ type Host interface {
 // PID1 is a connection to the service manager, as one interface for each use in a pass.
 type PID1 struct {
 	States       UnitReader
+	Availability AvailabilityReader
 	Failures     FailureReader
 	Dependencies DependencyReader
 	Order        OrderReader
@@ -79,7 +80,7 @@ type PID1 struct {
 
 // PID1Of returns the parts of a connection that a pass uses.
 func PID1Of(c *systemd.Conn) PID1 {
-	return PID1{States: c.Units, Failures: c.Units, Dependencies: c.Dependencies, Order: c.Dependencies, Jobs: c.Jobs, Pins: c.Pins, Manager: c.Manager, Closer: c}
+	return PID1{States: c.Units, Availability: c.Units, Failures: c.Units, Dependencies: c.Dependencies, Order: c.Dependencies, Jobs: c.Jobs, Pins: c.Pins, Manager: c.Manager, Closer: c}
 }
 
 // UnitReader reads the states of units.
@@ -87,15 +88,19 @@ type UnitReader interface {
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
 	// Settle waits until none of the units has a job, and returns them.
 	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	// End returns how a unit stopped or failed.
+	End(ctx context.Context, name string) (systemd.End, error)
+	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
+	Frozen(ctx context.Context, unit string) (bool, error)
+}
+
+// AvailabilityReader reads which units are up, and waits for changes.
+type AvailabilityReader interface {
 	// Availability returns the loaded units whose names match one of the patterns, in which
 	// * is any text.
 	Availability(ctx context.Context, patterns []string) ([]systemd.Availability, error)
 	// Changed returns when the ActiveState of a unit differs from its entry in had, or ctx has ended.
 	Changed(ctx context.Context, had map[string]string) error
-	// End returns how a unit stopped or failed.
-	End(ctx context.Context, name string) (systemd.End, error)
-	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.
-	Frozen(ctx context.Context, unit string) (bool, error)
 }
 
 // FailureReader reads which services have failed.

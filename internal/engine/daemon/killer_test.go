@@ -28,7 +28,7 @@ var errKilled = errors.New("the daemon was killed")
 
 // attach makes the calls of the daemon pass the killer.
 func (k *killer) attach(d *Daemon) {
-	dial := func(context.Context) (PID1, error) { return PID1{k, k, k, k, k, k, k, k}, k.call("dial") }
+	dial := func(context.Context) (PID1, error) { return PID1{k, k, k, k, k, k, k, k, k}, k.call("dial") }
 	hold, last, save := d.HoldGate, d.LastRun, d.Save
 	d.Dial, d.DialWait, d.Withheld = dial, dial, killedMarkers{k}
 	d.HoldGate = func() (func(), error) {

@@ -10,10 +10,7 @@ import (
 const defaultDeviceTimeout = time.Minute
 
 // look begins a pass. If a pass is under way, look requests another one after it.
-func (l *loop) look(ctx context.Context, why string) { l.lookFor(ctx, runstate.Asked{Why: why}) }
-
-// lookFor is look for a reason that may say how a change is made.
-func (l *loop) lookFor(ctx context.Context, asked runstate.Asked) {
+func (l *loop) look(ctx context.Context, asked runstate.Asked) {
 	l.report.looking(asked.Why)
 	l.requests.note(asked)
 	if l.pass != nil {
@@ -49,7 +46,7 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 	}
 	l.report.looking(why)
 	l.requests.note(l.Noted())
-	l.requests.note(l.unfinished(why))
+	l.requests.note(l.requests.continued(why, l.state.Progress))
 	l.begin(ctx)
 	return true
 }
@@ -74,10 +71,10 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 	l.drift.event = false
 	watched := l.state.Phase == runstate.InSync || l.state.Phase == runstate.Drifted
 	ignored := !l.settings.Selected || l.settings.LeaveDrift && !watched
-	if !l.started || ignored && !l.GPUs.DriverUnloaded() {
+	if !l.ready.reached || ignored && !l.GPUs.DriverUnloaded() {
 		return
 	}
-	p := l.newPass(l.unfinished(deviceEvent))
+	p := l.newPass(l.requests.continued(deviceEvent, l.state.Progress))
 	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
 	l.run(ctx, p)
 }
@@ -85,16 +82,11 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 // deviceEvent is the reason of a pass until it has found the cause, see [gpuHistory.cause].
 const deviceEvent = "a device event"
 
-// unfinished returns the reason of a pass that continues a change in rounds, if one is not complete.
-func (l *loop) unfinished(why string) runstate.Asked {
-	return runstate.Asked{Why: why, Rolling: l.state.Progress != nil && l.requests.first.Rolling}
-}
-
 func (l *loop) newPass(why runstate.Asked) *pass {
 	log := &passLog{l.log}
 	conn := &connection{dial: l.Dial, notify: l.Notify, log: log, limits: l.Limits}
 	f := failuresIn(l.state.State, l.previous, l.settings)
-	f.fresh = !l.started
+	f.fresh = !l.ready.reached
 	return &pass{
 		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: why, forced: l.requests.forced,
 		failures: f, failedStarts: l.failedStarts, dropins: &l.dropins, conn: conn,
@@ -131,7 +123,7 @@ func (l *loop) unseenUse(ctx context.Context) *runstate.Use {
 	if l.state.Unseen == nil || l.state.Wish != l.settings.hash() || l.requests.forced {
 		return nil
 	}
-	if !l.started && !l.origin.bySystemd(ctx) {
+	if !l.ready.reached && !l.origin.bySystemd(ctx) {
 		return nil // an administrator has started the daemon
 	}
 	return l.state.Unseen

@@ -17,9 +17,8 @@ type loop struct {
 	state    published
 	settings Settings
 	usable   bool // a valid configuration was read
-	started  bool // READY=1 was sent, or is about to be
-	reload   bool // a start or a SIGHUP is to be answered with READY=1
-	attempts int  // transient failures in a row
+	ready    readiness
+	attempts int // transient failures in a row
 
 	origin   origin
 	requests requests
@@ -45,12 +44,31 @@ const (
 	lookAgain      // start a pass
 )
 
+// readiness is what the daemon has reported to the service manager.
+type readiness struct {
+	reached   bool // READY=1 was sent, or is about to be
+	reloading bool // READY=1 is to be sent again
+}
+
+// reach makes READY=1 due, unless it was sent.
+func (r *readiness) reach() {
+	r.reloading = r.reloading || !r.reached
+	r.reached = true
+}
+
+// due reports, once, that READY=1 is to be sent.
+func (r *readiness) due() bool {
+	due := r.reached && r.reloading
+	r.reloading = r.reloading && !due
+	return due
+}
+
 // configure reads the configuration. If it cannot be used, the last good one stays effective.
 func (l *loop) configure(ctx context.Context) error {
 	s, err := l.Load()
 	if err != nil {
 		text := err.Error()
-		reported := l.state.Config == text && (l.started || l.previous.Config == text && l.origin.bySystemd(ctx))
+		reported := l.state.Config == text && (l.ready.reached || l.previous.Config == text && l.origin.bySystemd(ctx))
 		l.state.Config = text
 		if !reported {
 			l.report.rejected(text, l.usable)
@@ -70,14 +88,11 @@ func (l *loop) adopt(s Settings) {
 	l.settings, l.usable = s, true
 	l.log = l.Log.With("profile", s.Profile.Name)
 	l.report.log, l.state.log = l.log, l.log
-	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, l.warnings()
+	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, slices.Concat(s.Warnings, l.hints)
 	for _, w := range s.Warnings {
 		l.log.Warn(w)
 	}
 }
-
-// warnings returns those of the configuration and of the last pass.
-func (l *loop) warnings() []string { return slices.Concat(l.settings.Warnings, l.hints) }
 
 // answer publishes the state, and answers the requests and, with READY=1, a start or a reload.
 func (l *loop) answer() {
@@ -85,8 +100,7 @@ func (l *loop) answer() {
 	if l.state.Phase != runstate.Rolling { // a caller waits for the last round
 		l.requests.answer(l.state.State)
 	}
-	if l.started && l.reload {
-		l.reload = false
+	if l.ready.due() {
 		warn(l.log, l.Lifecycle.Ready())
 	}
 }

@@ -49,7 +49,7 @@ func (l limits) selection(ctx context.Context, pid1 PID1, c chosen, pending pend
 	if err != nil {
 		return selection{}, availability{}, err
 	}
-	now, err := l.available(ctx, pid1.States, c.settings.Order.Clients, pending)
+	now, err := l.available(ctx, pid1.Availability, c.settings.Order.Clients, pending)
 	if err != nil {
 		return selection{}, availability{}, fmt.Errorf("cannot determine which units are down: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *Scope) progress() *runstate.Progress {
 
 // available reads which units are down: those of the budgets, and all clients if one part changes at a
 // time.
-func (l limits) available(ctx context.Context, states UnitReader, clients []string, pending pendingStarts) (availability, error) {
+func (l limits) available(ctx context.Context, units AvailabilityReader, clients []string, pending pendingStarts) (availability, error) {
 	var patterns []string
 	for _, b := range l.budgets {
 		patterns = append(patterns, b.Units...)
@@ -131,9 +131,9 @@ func (l limits) available(ctx context.Context, states UnitReader, clients []stri
 			patterns = append(patterns, strings.Replace(c, "@.", "@*.", 1))
 		}
 	}
-	units, err := states.Availability(ctx, patterns)
+	found, err := units.Availability(ctx, patterns)
 	out := availability{make(map[string]string), make(map[string]string), make(map[string]time.Duration)}
-	for _, u := range units {
+	for _, u := range found {
 		_, owed := pending[u.ID]
 		if why := whyDown(u, owed, l.settle); why != "" {
 			out.down[u.ID], out.states[u.ID] = why, u.Active

@@ -54,7 +54,7 @@ func (l *loop) start(ctx context.Context) error {
 			l.state.announce()
 			return &ConfigError{err}
 		}
-		l.started, l.reload = true, true
+		l.ready.reach()
 		if s, err := l.LastGood(); err == nil {
 			l.adopt(s)
 		} else {
@@ -63,17 +63,9 @@ func (l *loop) start(ctx context.Context) error {
 	}
 	l.state.announce()
 	l.requests.note(l.Noted())
-	l.requests.note(l.resumed(runstate.Asked{Why: "the daemon was started"}))
+	l.requests.note(resumed(l.previous, l.settings.hash()))
 	l.begin(ctx)
 	return nil
-}
-
-// resumed adds how the change is to be made that the previous daemon has begun.
-func (l *loop) resumed(why runstate.Asked) runstate.Asked {
-	if before := l.previous.Asked; before != nil && l.previous.Progress != nil && l.previous.Wish == l.settings.hash() {
-		why.Rolling, why.IgnoreBudget = before.Rolling, before.IgnoreBudget
-	}
-	return why
 }
 
 // event waits for one event and handles it.
@@ -93,15 +85,16 @@ func (l *loop) event(ctx context.Context) error {
 		l.onDeviceEvent(ctx)
 	case <-l.Hangup:
 		warn(l.log, l.Lifecycle.Reloading())
-		l.reload, l.requests.forced = true, true
-		l.look(ctx, "reload requested")
+		l.ready.reloading = true
+		l.requests.forced = true
+		l.look(ctx, runstate.Asked{Why: "reload requested"})
 	case r := <-l.Requests:
 		l.requests.add(r, l.pass != nil)
-		l.look(ctx, r.Asked.Why)
+		l.look(ctx, runstate.Asked{Why: r.Asked.Why})
 	case <-l.waker.retry:
-		l.look(ctx, "") // the retry was reported with the failure
+		l.look(ctx, runstate.Asked{}) // the retry was reported with the failure
 	case why := <-l.waker.freed:
-		l.lookFor(ctx, l.requests.again(why))
+		l.look(ctx, l.requests.again(why))
 	case i := <-l.starting:
 		i.saved <- l.state.saveIntent(i, l.settings.hash())
 	case r := <-l.pass:

@@ -58,7 +58,7 @@ func (w *waker) onUnits(ctx context.Context, had map[string]string, settle time.
 			return // the loop wakes after the delay
 		}
 		defer pid1.Close()
-		if pid1.States.Changed(ctx, had) != nil {
+		if pid1.Availability.Changed(ctx, had) != nil {
 			return
 		}
 		select {

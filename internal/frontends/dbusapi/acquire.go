@@ -22,7 +22,7 @@ func (h *handler) acquire(c call) ([]any, error) {
 	if err := r.decode(c.body[0].(map[string]dbus.Variant)); err != nil {
 		return nil, err
 	}
-	ctx := h.ctx(c)
+	ctx := c.context()
 	if r.Wait || c.who.uid != 0 { // other calls are too short to notice a disconnect
 		var cancel context.CancelFunc
 		ctx, cancel = h.whileConnected(c)
@@ -82,7 +82,7 @@ func (h *handler) process(ctx context.Context, c call) (*caller.Process, error) 
 // mayAcquire returns an error unless the caller may have a lease: root, a member of the
 // configured group, or a user whom polkit authorises.
 func (h *handler) mayAcquire(c call) error {
-	if h.member(c) {
+	if c.mayLease(h.control.Leases) {
 		return nil
 	}
 	err := checkPolkit(c, actionLease, nil)
@@ -92,10 +92,8 @@ func (h *handler) mayAcquire(c call) error {
 	return err
 }
 
-// member reports whether the caller may have leases without a decision of polkit.
-func (h *handler) member(c call) bool {
-	return c.who.uid == 0 || h.control.Leases.Member(c.who.groups)
-}
+// mayLease reports whether the caller may have leases without a decision of polkit.
+func (c call) mayLease(l LeaseService) bool { return c.who.uid == 0 || l.Member(c.who.groups) }
 
 // wantsToWait reports whether the call may enter the queue.
 func (c call) wantsToWait() bool { return c.flag("wait") && !c.flag("dry-run") }
@@ -119,7 +117,7 @@ func (c call) flag(name string) bool {
 }
 
 func (h *handler) release(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()
 	unit := c.body[0].(string)
 	if err := h.control.Leases.Release(ctx, c.caller(), unit); err != nil {
@@ -131,7 +129,7 @@ func (h *handler) release(c call) ([]any, error) {
 }
 
 func (h *handler) extend(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()
 	limit := time.Duration(min(c.body[1].(uint64), uint64(leaseTimeLimit.Microseconds()))) * time.Microsecond
 	if err := h.control.Leases.Extend(ctx, c.caller(), c.body[0].(string), limit); err != nil {

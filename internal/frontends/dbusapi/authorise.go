@@ -65,7 +65,7 @@ func kindOf(k admission.Kind) func(call) admission.Kind {
 // admission before the method does any work.
 func (h *handler) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(h.ctx(c), polkitTimeout)
+		ctx, cancel := context.WithTimeout(c.context(), polkitTimeout)
 		defer cancel()
 		who, err := h.caller(ctx, c)
 		if err != nil {
@@ -74,7 +74,7 @@ func (h *handler) admitted(kind func(call) admission.Kind, run func(call) ([]any
 		c.who = who
 		defer who.process.Close()
 		var leave func()
-		if c.waiting = c.wantsToWait() && h.member(c); c.waiting {
+		if c.waiting = c.wantsToWait() && c.mayLease(h.control.Leases); c.waiting {
 			leave, err = h.limiter.Join(ctx, who.owner)
 		} else {
 			leave, err = h.limiter.Enter(ctx, who.owner, kind(c))

@@ -51,7 +51,7 @@ func (h *handler) apply(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := h.control.Profiles.Apply(h.ctx(c), by)
+	state, err := h.control.Profiles.Apply(c.context(), by)
 	return []any{state}, toBusError(err)
 }
 
@@ -64,7 +64,7 @@ func (h *handler) use(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := h.control.Profiles.Use(h.ctx(c), by, profile)
+	state, err := h.control.Profiles.Use(c.context(), by, profile)
 	return []any{state}, toBusError(err)
 }
 
@@ -73,7 +73,7 @@ func (h *handler) reload(c call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, toBusError(h.control.Profiles.Reload(h.ctx(c), by))
+	return nil, toBusError(h.control.Profiles.Reload(c.context(), by))
 }
 
 // plan serves any caller, so it computes one plan at a time.
@@ -82,7 +82,7 @@ func (h *handler) plan(c call) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()
 	leave, err := h.planning.take(ctx, c.who.owner)
 	if err != nil {
@@ -114,7 +114,7 @@ func (h *handler) planRounds(c call) ([]any, error) {
 
 // history serves any caller.
 func (h *handler) history(c call) ([]any, error) {
-	ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()
 	text, err := h.control.Documents.History(ctx)
 	return []any{text}, toBusError(err)
@@ -123,9 +123,9 @@ func (h *handler) history(c call) ([]any, error) {
 // answer returns a method that returns the result of a shared query to any caller.
 func (h *handler) answer(queries sharedQueries) func(call) ([]any, error) {
 	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(h.ctx(c), queryTimeout)
+		ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 		defer cancel()
-		text, err := queries.do(ctx, h.ctx(c), c.who.uid)
+		text, err := queries.do(ctx, c.context(), c.who.uid)
 		return []any{text}, toBusError(err)
 	}
 }
@@ -142,6 +142,6 @@ func (c call) profile() (string, error) {
 	return name, nil
 }
 
-// ctx returns the context of a call. It ends with the daemon's connection to the bus. It does not end
-// when the caller disconnects, so that a requested change is completed.
-func (h *handler) ctx(c call) context.Context { return c.conn.Context() }
+// context ends with the daemon's connection to the bus. It does not end when
+// the caller disconnects, so that a requested change is completed.
+func (c call) context() context.Context { return c.conn.Context() }

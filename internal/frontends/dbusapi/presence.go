@@ -11,7 +11,7 @@ import (
 // whileConnected returns a context that ends when the caller disconnects from the bus. It
 // adds and removes the match rule in the background, so that a call is not delayed by it.
 func (h *handler) whileConnected(c call) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(h.ctx(c))
+	ctx, cancel := context.WithCancel(c.context())
 	rule := []dbus.MatchOption{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
 		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, c.sender)}
 	signals := make(chan *dbus.Signal, 1) // godbus queues signals that do not fit

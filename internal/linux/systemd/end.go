@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 )
 
 // End describes the last stop of a unit. Times are microseconds of CLOCK_MONOTONIC, 0 for
@@ -77,4 +78,29 @@ func (e End) ExitedOnItsOwn(u Unit) bool {
 		return e.Left != 0 && e.Left == e.Gone
 	}
 	return e.Exited <= e.Left
+}
+
+// StartedAndFailed returns the failed services that were started in a period, in the order of their names.
+func (u Units) StartedAndFailed(ctx context.Context, from, to time.Time) ([]string, error) {
+	list, err := u.t.matching(ctx, []string{"failed"}, "*.service")
+	if err != nil {
+		return nil, err
+	}
+	uptime, err := sinceBoot()
+	if err != nil {
+		return nil, err
+	}
+	boot := time.Now().Add(-uptime)
+	starts := make([]uint64, len(list))
+	err = each(len(list), func(i int) error {
+		return u.t.property(ctx, list[i].unit.ID, unitInterface, startedAt, &starts[i])
+	})
+	var out []string
+	for i, l := range list {
+		start := boot.Add(time.Duration(starts[i]) * time.Microsecond)
+		if starts[i] > 0 && !start.Before(from) && !start.After(to) {
+			out = append(out, l.unit.ID)
+		}
+	}
+	return out, err
 }
