@@ -18,9 +18,9 @@ type Allowance struct {
 	GPUs []partition.Address `json:"gpus"`           // empty: the rule is removed
 }
 
-// Allow sets which GPUs a process, or the processes of a unit, may use from now on. It has no
+// setAllowance sets which GPUs a process, or the processes of a unit, may use from now on. It has no
 // effect on a /dev/kfd that is open already, as in the kernel.
-func (n *Node) Allow(a Allowance) error {
+func setAllowance(n *Node, a Allowance) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if (a.Unit == "") == (a.PID == 0) {
@@ -38,8 +38,8 @@ func (n *Node) Allow(a Allowance) error {
 	return nil
 }
 
-// LockNode sets whether KFD checks all GPUs before a switch of one, see [Options.NodeLock].
-func (n *Node) LockNode(on bool) {
+// lockNode sets whether KFD checks all GPUs before a switch of one, see [Options.NodeLock].
+func lockNode(n *Node, on bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.opts.NodeLock = on
@@ -80,7 +80,7 @@ func (h *Handle) attach(n *Node, cgroups string) {
 }
 
 // attachToOpened adds the GPU of an opened DRM node to the attachment of its process. n.mu is held.
-func (n *Node) attachToOpened(opened *Handle) {
+func attachToOpened(n *Node, opened *Handle) {
 	for h := range n.handles {
 		if h.PID == opened.PID && h.board == nil && !h.nvidia && !h.fixed {
 			h.boards = append(h.boards, opened.board)
@@ -90,7 +90,7 @@ func (n *Node) attachToOpened(opened *Handle) {
 
 // attached reports whether the process is attached to the GPU, or is said to have memory there.
 // n.mu is held.
-func (n *Node) attached(pid int, b *board) bool {
+func attached(n *Node, pid int, b *board) bool {
 	open := false
 	for h := range n.handles {
 		if h.PID == pid && h.board == nil && !h.nvidia {

@@ -15,10 +15,10 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// kfd opens /dev/kfd for a process.
-func (n *Node) kfd(t *testing.T, pid int) *Handle {
+// kfdOf opens /dev/kfd for a process.
+func kfdOf(n *Node, t *testing.T, pid int) *Handle {
 	t.Helper()
-	h, err := n.openKFD(pid)
+	h, err := openKFD(n, pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,11 +26,11 @@ func (n *Node) kfd(t *testing.T, pid int) *Handle {
 	return h
 }
 
-// render opens the first render node of a GPU for a process.
-func (n *Node) render(t *testing.T, a partition.Address, pid int) *Handle {
+// renderOf opens the first render node of a GPU for a process.
+func renderOf(n *Node, t *testing.T, a partition.Address, pid int) *Handle {
 	t.Helper()
 	b := n.find(a)
-	h, err := n.openDRM(b, n.ofPartition(b, 0)[0], pid)
+	h, err := openDRM(n, b, minorsOf(n, b, 0)[0], pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,29 +45,29 @@ func TestAttachment_Switch(t *testing.T) {
 		nodeLock bool
 		want     error // of a switch of the second GPU
 	}{
-		{"a process attached to all", func(t *testing.T, n *Node) { n.kfd(t, 1) }, false, syscall.EBUSY},
-		{"to the first, by its node", func(t *testing.T, n *Node) { n.kfd(t, 1); n.render(t, first, 1) }, false, nil},
-		{"to the first, by its node opened before", func(t *testing.T, n *Node) { n.render(t, first, 1); n.kfd(t, 1) }, false, nil},
-		{"to the first, by the node of another process", func(t *testing.T, n *Node) { n.render(t, first, 2); n.kfd(t, 1) }, false, syscall.EBUSY},
-		{"to both, by their nodes", func(t *testing.T, n *Node) { n.render(t, first, 1); n.kfd(t, 1); n.render(t, second, 1) }, false, syscall.EBUSY},
-		{"to the first, by a node closed since", func(t *testing.T, n *Node) { h := n.render(t, first, 1); n.kfd(t, 1); h.Close() }, false, nil},
-		{"to the first, by a rule", func(t *testing.T, n *Node) { n.allow(t, 1, first); n.kfd(t, 1) }, false, nil},
-		{"to the second, by a rule", func(t *testing.T, n *Node) { n.allow(t, 1, second); n.kfd(t, 1) }, false, syscall.EBUSY},
-		{"to the second, by a rule removed since", func(t *testing.T, n *Node) { n.allow(t, 1, second); n.kfd(t, 1); n.allow(t, 1) }, false, syscall.EBUSY},
-		{"to all, by a rule for another process", func(t *testing.T, n *Node) { n.allow(t, 2, first); n.kfd(t, 1) }, false, syscall.EBUSY},
-		{"an older kernel, attached to the first", func(t *testing.T, n *Node) { n.allow(t, 1, first); n.kfd(t, 1) }, true, syscall.EBUSY},
+		{"a process attached to all", func(t *testing.T, n *Node) { kfdOf(n, t, 1) }, false, syscall.EBUSY},
+		{"to the first, by its node", func(t *testing.T, n *Node) { kfdOf(n, t, 1); renderOf(n, t, first, 1) }, false, nil},
+		{"to the first, by its node opened before", func(t *testing.T, n *Node) { renderOf(n, t, first, 1); kfdOf(n, t, 1) }, false, nil},
+		{"to the first, by the node of another process", func(t *testing.T, n *Node) { renderOf(n, t, first, 2); kfdOf(n, t, 1) }, false, syscall.EBUSY},
+		{"to both, by their nodes", func(t *testing.T, n *Node) { renderOf(n, t, first, 1); kfdOf(n, t, 1); renderOf(n, t, second, 1) }, false, syscall.EBUSY},
+		{"to the first, by a node closed since", func(t *testing.T, n *Node) { h := renderOf(n, t, first, 1); kfdOf(n, t, 1); h.Close() }, false, nil},
+		{"to the first, by a rule", func(t *testing.T, n *Node) { allowOnly(n, t, 1, first); kfdOf(n, t, 1) }, false, nil},
+		{"to the second, by a rule", func(t *testing.T, n *Node) { allowOnly(n, t, 1, second); kfdOf(n, t, 1) }, false, syscall.EBUSY},
+		{"to the second, by a rule removed since", func(t *testing.T, n *Node) { allowOnly(n, t, 1, second); kfdOf(n, t, 1); allowOnly(n, t, 1) }, false, syscall.EBUSY},
+		{"to all, by a rule for another process", func(t *testing.T, n *Node) { allowOnly(n, t, 2, first); kfdOf(n, t, 1) }, false, syscall.EBUSY},
+		{"an older kernel, attached to the first", func(t *testing.T, n *Node) { allowOnly(n, t, 1, first); kfdOf(n, t, 1) }, true, syscall.EBUSY},
 		{"an older kernel, no process", func(*testing.T, *Node) {}, true, nil},
 	} {
 		n := newNode(t, "mi300x-8", Options{})
-		n.LockNode(test.nodeLock)
+		lockNode(n, test.nodeLock)
 		test.open(t, n)
 		expect(t, test.name, n.SetCompute(t.Context(), second, "CPX"), test.want)
 	}
 }
 
-func (n *Node) allow(t *testing.T, pid int, gpus ...partition.Address) {
+func allowOnly(n *Node, t *testing.T, pid int, gpus ...partition.Address) {
 	t.Helper()
-	if err := n.Allow(Allowance{PID: pid, GPUs: gpus}); err != nil {
+	if err := setAllowance(n, Allowance{PID: pid, GPUs: gpus}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,13 +94,13 @@ func TestAllow_Unit(t *testing.T) {
 		}
 	}
 	for _, bad := range []Allowance{{}, {PID: 1, Unit: "a.service"}, {PID: 1, GPUs: []partition.Address{"0000:ff:00.0"}}} {
-		expect(t, "a bad rule", n.Allow(bad), syscall.EINVAL)
+		expect(t, "a bad rule", setAllowance(n, bad), syscall.EINVAL)
 	}
 	if unit != "" {
-		if err := n.Allow(Allowance{Unit: unit, GPUs: []partition.Address{first}}); err != nil {
+		if err := setAllowance(n, Allowance{Unit: unit, GPUs: []partition.Address{first}}); err != nil {
 			t.Fatal(err)
 		}
-		n.kfd(t, os.Getpid())
+		kfdOf(n, t, os.Getpid())
 		expect(t, "a process of the unit", n.SetCompute(t.Context(), second, "CPX"), nil)
 	}
 }
@@ -120,11 +120,11 @@ func TestOpenKFD_DuringSwitch(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := newNode(t, "mi300x-8", Options{SwitchLatency: time.Second, NodeLock: test.nodeLock})
-			n.allow(t, 1, test.gpus...)
+			allowOnly(n, t, 1, test.gpus...)
 			done := make(chan error)
 			go func() { done <- n.SetCompute(t.Context(), first, "CPX") }()
 			synctest.Wait()
-			h, err := n.openKFD(1)
+			h, err := openKFD(n, 1)
 			expect(t, test.name, err, test.want)
 			if h != nil {
 				h.Close()
@@ -137,11 +137,11 @@ func TestOpenKFD_DuringSwitch(t *testing.T) {
 func TestKFDProcesses_AttachedGPUs(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	expect(t, "switch", n.SetCompute(t.Context(), first, "DPX"), nil)
-	n.allow(t, 1, first)
-	n.kfd(t, 1)
-	n.kfd(t, 2)
+	allowOnly(n, t, 1, first)
+	kfdOf(n, t, 1)
+	kfdOf(n, t, 2)
 	files := func(pid int) (out []string) {
-		for _, name := range slices.Sorted(maps.Keys(n.kfdProcesses()[strconv.Itoa(pid)].list())) {
+		for _, name := range slices.Sorted(maps.Keys(kfdProcesses(n)[strconv.Itoa(pid)].list())) {
 			if strings.HasPrefix(name, "vram_") {
 				out = append(out, name)
 			}

@@ -80,34 +80,8 @@ func (f Fault) Check() error {
 	return nil
 }
 
-// Inject adds a fault.
-func (n *Node) Inject(f Fault) error {
-	if err := f.Check(); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if f.GPU != "" && n.find(f.GPU) == nil {
-		return fmt.Errorf("there is no GPU at %s", f.GPU)
-	}
-	switch b := n.find(f.GPU); {
-	case f.Op == OpNow && f.Vanish:
-		n.vanish(b)
-		return nil
-	case f.Op == OpNow:
-		return n.appear(b)
-	}
-	f.Times = max(f.Times, 1)
-	f.After = f.After || f.Op == OpCompute && f.Errno == Errno(syscall.EIO)
-	n.faults = append(n.faults, f)
-	if f.Op == OpShow {
-		n.changed()
-	}
-	return nil
-}
-
-// lie changes how files are shown. The caller holds n.mu.
-func (n *Node) lie(root *Entry) {
+// applyLies changes how files are shown. The caller holds n.mu.
+func applyLies(n *Node, root *Entry) {
 	for _, f := range n.faults {
 		name := f.File
 		if f.GPU != "" {
@@ -131,17 +105,9 @@ func (n *Node) lie(root *Entry) {
 	}
 }
 
-// ClearFaults removes all faults. A GPU that has vanished stays away until it appears.
-func (n *Node) ClearFaults() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.faults = nil
-	n.changed()
-}
-
 // strike returns the first fault of the operation, and counts its occurrence. b is nil for an operation
 // of the whole node. The caller holds n.mu.
-func (n *Node) strike(op Op, b *board, file string) Fault {
+func strike(n *Node, op Op, b *board, file string) Fault {
 	for i := range n.faults {
 		f := &n.faults[i]
 		if f.Op != op || f.File != "" && f.File != file || !f.hits(b) {
@@ -174,9 +140,9 @@ func (f *Fault) hits(b *board) bool {
 
 // meet applies the part of a fault that comes before the effect of the operation. It returns the
 // fault, whose error may come after the effect.
-func (n *Node) meet(ctx context.Context, op Op, b *board, file string) (Fault, error) {
+func meet(ctx context.Context, n *Node, op Op, b *board, file string) (Fault, error) {
 	n.mu.Lock()
-	f := n.strike(op, b, file)
+	f := strike(n, op, b, file)
 	n.mu.Unlock()
 	if err := wait(ctx, time.Duration(f.Hang)); err != nil {
 		return f, err
@@ -184,7 +150,7 @@ func (n *Node) meet(ctx context.Context, op Op, b *board, file string) (Fault, e
 	if f.Vanish && b != nil {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.vanish(b)
+		vanish(n, b)
 		return f, syscall.ENODEV
 	}
 	if f.Errno != 0 && !f.After {

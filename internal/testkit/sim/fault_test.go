@@ -198,11 +198,11 @@ func TestFault_FileContent(t *testing.T) {
 	file := "sys/bus/pci/devices/" + string(first) + "/current_compute_partition"
 	look := func() string {
 		t.Helper()
-		e, err := n.follow(file, 40)
+		e, err := follow(n, file, 40)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, gone := n.follow(node, 40)
+		_, gone := follow(n, node, 40)
 		return fmt.Sprintf("%o %v", e.Mode&0o777, gone)
 	}
 	before := look()

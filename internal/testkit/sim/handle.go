@@ -24,7 +24,7 @@ const noInstance = -1
 // openKFD is an open of /dev/kfd, which makes the process one of KFD's and attaches it to the
 // GPUs that it may use. KFD refuses it while one of these is locked for a switch, in older
 // kernels while any is (kfd_create_process).
-func (n *Node) openKFD(pid int) (*Handle, error) {
+func openKFD(n *Node, pid int) (*Handle, error) {
 	cgroups := cgroupsOf(pid)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -36,32 +36,32 @@ func (n *Node) openKFD(pid int) (*Handle, error) {
 	if slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching && (n.opts.NodeLock || h.attachedTo(b)) }) {
 		return nil, syscall.EINVAL
 	}
-	return n.open(h), nil
+	return addHandle(n, h), nil
 }
 
 // openDRM opens a device below /dev/dri. The render node of an inactive partition exists, but cannot
 // be opened (amdgpu_xcp_open_device).
-func (n *Node) openDRM(b *board, m minor, pid int) (*Handle, error) {
+func openDRM(n *Node, b *board, m minor, pid int) (*Handle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
-	case !b.bound || !n.registered(b):
+	case !b.bound || !registered(n, b):
 		return nil, syscall.ENODEV
 	case m.render && b.Chip.XCC > 0 && m.partition >= b.partitions():
 		return nil, syscall.ENOENT
 	}
-	h := n.open(&Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA(), instance: noInstance})
+	h := addHandle(n, &Handle{PID: pid, Device: "dri/" + m.name, board: b, nvidia: b.Chip.NVIDIA(), instance: noInstance})
 	if h.nvidia {
-		n.count(b)
+		countMIG(n, b)
 	} else {
-		n.attachToOpened(h)
+		attachToOpened(n, h)
 	}
 	return h, nil
 }
 
-// open counts the handle, unless its device is of another driver, which does not keep amdgpu busy. The
+// addHandle counts the handle, unless its device is of another driver, which does not keep amdgpu busy. The
 // caller holds n.mu.
-func (n *Node) open(h *Handle) *Handle {
+func addHandle(n *Node, h *Handle) *Handle {
 	h.node = n
 	if h.board == nil || h.board.Chip.AMD() || h.nvidia {
 		n.handles[h] = true
@@ -81,7 +81,7 @@ func (h *Handle) Close() {
 	delete(n.handles, h)
 	if h.nvidia {
 		if h.board != nil {
-			n.count(h.board)
+			countMIG(n, h.board)
 		}
 		return
 	}
@@ -92,7 +92,7 @@ func (h *Handle) Close() {
 	}
 }
 
-func (n *Node) held(match func(*Handle) bool) bool {
+func held(n *Node, match func(*Handle) bool) bool {
 	for h := range n.handles {
 		if match(h) {
 			return true
@@ -103,7 +103,7 @@ func (n *Node) held(match func(*Handle) bool) bool {
 
 // kfdPIDs returns the processes that have /dev/kfd open, or have memory by [Node.Use]. The caller holds
 // n.mu.
-func (n *Node) kfdPIDs() []int {
+func kfdPIDs(n *Node) []int {
 	var out []int
 	for h := range n.handles {
 		if h.board == nil && !h.nvidia && !slices.Contains(out, h.PID) {
@@ -117,12 +117,4 @@ func (n *Node) kfdPIDs() []int {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// partitions returns the number of active partitions.
-func (b *board) partitions() int {
-	if b.Chip.XCC == 0 {
-		return 1
-	}
-	return b.compute.Partitions(b.Chip.XCC)
 }

@@ -19,18 +19,18 @@ type instance struct {
 
 // beginMIG creates the state file of the stand-in for libnvidia-ml. It keeps the file of the boot
 // before if that is of the same GPUs.
-func (n *Node) beginMIG() error {
-	if n.opts.MIG == "" || len(n.nvidias()) == 0 {
+func beginMIG(n *Node) error {
+	if n.opts.MIG == "" || len(nvidias(n)) == 0 {
 		return nil
 	}
 	if _, err := os.Stat(n.opts.MIG); !errors.Is(err, fs.ErrNotExist) {
 		before, err := standin.Read(n.opts.MIG)
-		if err != nil || n.sameGPUs(before) {
-			return errors.Join(err, n.updateMIG((*standin.State).Reboot), n.hold())
+		if err != nil || sameGPUs(n, before) {
+			return errors.Join(err, updateMIG(n, (*standin.State).Reboot), holdNVIDIA(n))
 		}
 	}
 	s, err := standin.New(n.kind.driverVersion(), "")
-	for _, b := range n.nvidias() {
+	for _, b := range nvidias(n) {
 		if b.recorded != nil && b.recorded.nvml != nil {
 			s.GPUs = append(s.GPUs, standInGPU(*b.recorded.nvml))
 			continue
@@ -38,21 +38,21 @@ func (n *Node) beginMIG() error {
 		err = errors.Join(err, s.Add(b.Chip.MIG, b.Address))
 	}
 	s.Privileged = true
-	for i, b := range n.nvidias() {
+	for i, b := range nvidias(n) {
 		g := &s.GPUs[i]
 		if b.Chip.Locked {
 			g.Virtualization = 2
 		}
 		g.Name, g.UUID, g.Subsystem = b.Chip.Product, b.gpuUUID(), uint32(b.Chip.SubDevice)<<16|nvidiaVendor
 	}
-	return errors.Join(err, standin.Write(n.opts.MIG, s), n.hold())
+	return errors.Join(err, standin.Write(n.opts.MIG, s), holdNVIDIA(n))
 }
 
-func (n *Node) sameGPUs(s standin.State) bool {
-	return slices.EqualFunc(n.nvidias(), s.GPUs, func(b *board, g standin.GPU) bool { return b.Address == g.Address && b.Chip.Product == g.Name })
+func sameGPUs(n *Node, s standin.State) bool {
+	return slices.EqualFunc(nvidias(n), s.GPUs, func(b *board, g standin.GPU) bool { return b.Address == g.Address && b.Chip.Product == g.Name })
 }
 
-func (n *Node) updateMIG(change func(*standin.State)) error {
+func updateMIG(n *Node, change func(*standin.State)) error {
 	n.mig.Lock()
 	defer n.mig.Unlock()
 	if n.mig.file == "" {
@@ -64,10 +64,10 @@ func (n *Node) updateMIG(change func(*standin.State)) error {
 	})
 }
 
-// instances returns the instances of each GPU, from the stand-in's state.
-func (n *Node) instances(boards []*board) [][]instance {
+// instancesOf returns the instances of each GPU, from the stand-in's state.
+func instancesOf(n *Node, boards []*board) [][]instance {
 	out := make([][]instance, len(boards))
-	s, ok := n.standIn()
+	s, ok := standIn(n)
 	if !ok {
 		return out
 	}
@@ -95,16 +95,8 @@ type migCache struct {
 	state standin.State
 }
 
-// End stops the use of the stand-in's state, which can then be removed. Files that a process left open
-// are closed some time after its end.
-func (n *Node) End() {
-	n.mig.Lock()
-	defer n.mig.Unlock()
-	n.mig.file = ""
-}
-
 // standIn reads the stand-in's state. Each change replaces the file.
-func (n *Node) standIn() (standin.State, bool) {
+func standIn(n *Node) (standin.State, bool) {
 	n.mig.Lock()
 	defer n.mig.Unlock()
 	if n.mig.file == "" {
@@ -124,20 +116,20 @@ func (n *Node) standIn() (standin.State, bool) {
 	return n.mig.state, true
 }
 
-// count writes the number of open files of a GPU to the stand-in's state. A process that has
+// countMIG writes the number of open files of a GPU to the stand-in's state. A process that has
 // an instance open uses that instance; any other process uses the GPU. n.mu is held.
-func (n *Node) count(b *board) {
+func countMIG(n *Node, b *board) {
 	whole, inside := 0, make(map[int]int)
 	for h := range n.handles {
 		switch {
 		case h.board != b:
 		case h.instance != noInstance:
 			inside[h.instance]++
-		case !n.held(func(o *Handle) bool { return o.board == b && o.PID == h.PID && o.instance != noInstance }):
+		case !held(n, func(o *Handle) bool { return o.board == b && o.PID == h.PID && o.instance != noInstance }):
 			whole++
 		}
 	}
-	_ = n.updateMIG(func(s *standin.State) {
+	_ = updateMIG(n, func(s *standin.State) {
 		for i := range s.GPUs {
 			if g := &s.GPUs[i]; g.Address == b.Address {
 				g.Busy = whole
@@ -149,9 +141,9 @@ func (n *Node) count(b *board) {
 	})
 }
 
-// lose writes into the stand-in's state that a GPU was removed from the bus. The caller holds n.mu.
-func (n *Node) lose(b *board) {
-	_ = n.updateMIG(func(s *standin.State) {
+// loseMIG writes into the stand-in's state that a GPU was removed from the bus. The caller holds n.mu.
+func loseMIG(n *Node, b *board) {
+	_ = updateMIG(n, func(s *standin.State) {
 		for i := range s.GPUs {
 			s.GPUs[i].Lost = s.GPUs[i].Lost || s.GPUs[i].Address == b.Address
 		}

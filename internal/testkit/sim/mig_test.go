@@ -55,7 +55,7 @@ func TestMIG_NoWriteAfterClose(t *testing.T) {
 	if err := n.Begin(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := n.openNVIDIA("nvidia0", n.boards[0], noInstance, 1)
+	h, err := openNVIDIA(n, "nvidia0", n.boards[0], noInstance, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,26 +90,26 @@ func TestDisplayModule(t *testing.T) {
 		}
 	}
 	held(true)
-	h, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 1)
+	h, err := openDRM(n, n.boards[0], n.boards[0].minors[0], 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.UnloadDisplay(); err != syscall.EBUSY {
+	if err := unloadDisplay(n); err != syscall.EBUSY {
 		t.Errorf("unload with an open device: %v", err)
 	}
 	held(true)
 	h.Close()
-	if err := n.UnloadDisplay(); err != nil {
+	if err := unloadDisplay(n); err != nil {
 		t.Fatal(err)
 	}
 	held(false)
-	if _, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 1); err != syscall.ENODEV {
+	if _, err := openDRM(n, n.boards[0], n.boards[0].minors[0], 1); err != syscall.ENODEV {
 		t.Errorf("a DRM device without its module: %v", err)
 	}
-	if err := n.UnloadDisplay(); err != syscall.ENOENT {
+	if err := unloadDisplay(n); err != syscall.ENOENT {
 		t.Errorf("second unload: %v", err)
 	}
-	if err := n.LoadDisplay(); err != nil {
+	if err := loadDisplay(n); err != nil {
 		t.Fatal(err)
 	}
 	held(true)
@@ -117,7 +117,7 @@ func TestDisplayModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(false)
-	if err := n.LoadDisplay(); err != syscall.ENODEV {
+	if err := loadDisplay(n); err != syscall.ENODEV {
 		t.Errorf("load without the driver: %v", err)
 	}
 }

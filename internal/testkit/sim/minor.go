@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-
-	"dcm/internal/gpu/partition"
 )
 
 // minor is a DRM minor: a device node.
@@ -85,26 +83,15 @@ func (b *board) renderMinor(partition int) int {
 	return -1
 }
 
-// RenderNode returns the name of a partition's render node, "" if it has none.
-func (n *Node) RenderNode(a partition.Address, partition int) string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	b := n.find(a)
-	if b == nil || b.renderMinor(partition) < 0 {
-		return ""
-	}
-	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
-}
-
 // registered reports whether the DRM devices of a bound board exist. Those of NVIDIA belong to nvidia_drm.
 // The caller holds n.mu.
-func (n *Node) registered(b *board) bool {
+func registered(n *Node, b *board) bool {
 	return len(b.minors) > 0 && (!b.Chip.NVIDIA() || n.display == live)
 }
 
-// ofPartition returns the minors of a partition's device. The caller holds n.mu.
-func (n *Node) ofPartition(b *board, p int) []minor {
-	if !n.registered(b) {
+// minorsOf returns the minors of a partition's device. The caller holds n.mu.
+func minorsOf(n *Node, b *board, p int) []minor {
+	if !registered(n, b) {
 		return nil
 	}
 	var out []minor

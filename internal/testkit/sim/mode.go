@@ -18,25 +18,25 @@ const (
 
 // SetCompute is a write to current_compute_partition. A switch cannot be interrupted.
 func (n *Node) SetCompute(ctx context.Context, a partition.Address, text string) error {
-	b, err := n.wrote(a, computeFile)
+	b, err := countWrite(n, a, computeFile)
 	if err != nil {
 		return err
 	}
-	fault, err := n.meet(ctx, OpCompute, b, computeFile)
+	fault, err := meet(ctx, n, OpCompute, b, computeFile)
 	if err != nil {
 		return err
 	}
-	mode, err := n.beginSwitch(b, text)
+	mode, err := beginSwitch(n, b, text)
 	if err != nil || mode == "" {
 		return err
 	}
 	wait(context.WithoutCancel(ctx), n.opts.SwitchLatency)
-	return n.endSwitch(b, mode, fault)
+	return endSwitch(n, b, mode, fault)
 }
 
 // beginSwitch locks the GPU for a switch. It returns the new mode, or "" if the GPU already has it: then
 // amdgpu_xcp_switch_partition_mode returns early even if the GPU is busy.
-func (n *Node) beginSwitch(b *board, text string) (partition.Compute, error) {
+func beginSwitch(n *Node, b *board, text string) (partition.Compute, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !b.bound {
@@ -46,14 +46,14 @@ func (n *Node) beginSwitch(b *board, text string) (partition.Compute, error) {
 	if err != nil || mode == b.compute && !b.switching {
 		return "", err
 	}
-	if err := n.lockable(b, time.Now()); err != nil {
+	if err := lockable(n, b, time.Now()); err != nil {
 		return "", err
 	}
 	b.switching = true
 	return mode, nil
 }
 
-func (n *Node) endSwitch(b *board, mode partition.Compute, fault Fault) error {
+func endSwitch(n *Node, b *board, mode partition.Compute, fault Fault) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b.switching = false
@@ -71,11 +71,11 @@ func (n *Node) endSwitch(b *board, mode partition.Compute, fault Fault) error {
 // SetMemory is a write to current_memory_partition. It records a request for the whole hive. A write of
 // the current mode returns early and does not change an earlier request.
 func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) error {
-	b, err := n.wrote(a, memoryFile)
+	b, err := countWrite(n, a, memoryFile)
 	if err != nil {
 		return err
 	}
-	fault, err := n.meet(ctx, OpMemory, b, memoryFile)
+	fault, err := meet(ctx, n, OpMemory, b, memoryFile)
 	if err != nil {
 		return err
 	}
@@ -89,17 +89,17 @@ func (n *Node) SetMemory(ctx context.Context, a partition.Address, text string) 
 		return err
 	}
 	if !fault.Wrong {
-		for _, member := range n.hive(b) {
+		for _, member := range hiveOf(n, b) {
 			member.pending = mode
 		}
 	}
 	return fault.late()
 }
 
-// SetConfig is a write to compute_partition_config/xcp_config. It selects the mode that the files next
+// setConfig is a write to compute_partition_config/xcp_config. It selects the mode that the files next
 // to it describe, and does not switch.
-func (n *Node) SetConfig(_ context.Context, a partition.Address, text string) error {
-	b, err := n.wrote(a, configFile)
+func setConfig(_ context.Context, n *Node, a partition.Address, text string) error {
+	b, err := countWrite(n, a, configFile)
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func (n *Node) SetConfig(_ context.Context, a partition.Address, text string) er
 	return nil
 }
 
-// wrote counts a write to a file of the GPU.
-func (n *Node) wrote(a partition.Address, file string) (*board, error) {
+// countWrite counts a write to a file of the GPU.
+func countWrite(n *Node, a partition.Address, file string) (*board, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b := n.find(a)
@@ -128,10 +128,10 @@ func (n *Node) wrote(a partition.Address, file string) (*board, error) {
 	return b, nil
 }
 
-// read is a read of a partition file. It first applies a fault, which may hang, and only then
+// readMode is a read of a partition file. It first applies a fault, which may hang, and only then
 // determines the content.
-func (n *Node) read(ctx context.Context, b *board, file string, content func() string) (string, error) {
-	fault, err := n.meet(ctx, OpRead, b, file)
+func readMode(ctx context.Context, n *Node, b *board, file string, content func() string) (string, error) {
+	fault, err := meet(ctx, n, OpRead, b, file)
 	if err == nil && b.recorded != nil && b.recorded.errors[file] != 0 {
 		err = syscall.Errno(b.recorded.errors[file])
 	}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"syscall"
-	"time"
 
+	"dcm/internal/gpu/nvml/standin"
 	"dcm/internal/gpu/partition"
 )
 
@@ -57,7 +57,7 @@ func (p Parameters) String() string {
 // Unload is modprobe -r: delete_module(2) of amdgpu, and of drm if no other driver uses it.
 // Requested memory modes are passed to the firmware.
 func (n *Node) Unload(ctx context.Context) error {
-	if _, err := n.meet(ctx, OpUnload, nil, ""); err != nil {
+	if _, err := meet(ctx, n, OpUnload, nil, ""); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -68,13 +68,13 @@ func (n *Node) Unload(ctx context.Context) error {
 	case coming, going:
 		return syscall.EBUSY
 	}
-	if err := n.unloadable(); err != nil {
+	if err := unloadable(n); err != nil {
 		return err
 	}
 	for _, b := range n.boards {
 		if b.Chip.AMD() {
 			if b.bound {
-				n.went(b)
+				went(n, b)
 			}
 			b.bound, b.compute = false, ""
 			b.next, b.pending = b.pending, ""
@@ -82,10 +82,10 @@ func (n *Node) Unload(ctx context.Context) error {
 	}
 	n.module = absent
 	n.unloads++
-	n.emit("remove", "bus/pci/drivers/amdgpu", "drivers")
-	n.emit("remove", "module/amdgpu", "module")
-	if !n.drm() {
-		n.emit("remove", "module/drm", "module")
+	emit(n, "remove", "bus/pci/drivers/amdgpu", "drivers")
+	emit(n, "remove", "module/amdgpu", "module")
+	if !drm(n) {
+		emit(n, "remove", "module/drm", "module")
 	}
 	n.changed()
 	return nil
@@ -94,25 +94,25 @@ func (n *Node) Unload(ctx context.Context) error {
 // Load is finit_module(2). It returns after the probes of all GPUs that do not hang. If the module is
 // loaded, it does nothing, as modprobe does.
 func (n *Node) Load(ctx context.Context, p Parameters) error {
-	if done, err := n.beginLoad(); done || err != nil {
+	if done, err := beginLoad(n); done || err != nil {
 		return err
 	}
-	if _, err := n.meet(ctx, OpLoad, nil, ""); err != nil {
-		n.endLoad(absent)
+	if _, err := meet(ctx, n, OpLoad, nil, ""); err != nil {
+		endLoad(n, absent)
 		return err
 	}
 	wait(context.WithoutCancel(ctx), n.opts.ReloadLatency)
 	n.mu.Lock()
 	n.params = p
 	n.loads++
-	reset := n.probeAll()
+	reset := probeAll(n)
 	n.mu.Unlock()
-	n.reset(context.WithoutCancel(ctx), reset)
-	n.endLoad(live)
+	resetHives(context.WithoutCancel(ctx), n, reset)
+	endLoad(n, live)
 	return nil
 }
 
-func (n *Node) beginLoad() (done bool, err error) {
+func beginLoad(n *Node) (done bool, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch n.module {
@@ -126,88 +126,64 @@ func (n *Node) beginLoad() (done bool, err error) {
 	return false, nil
 }
 
-func (n *Node) endLoad(s moduleState) {
+func endLoad(n *Node, s moduleState) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s == live {
 		// The kernel sends these after the probes (bus_add_driver, do_init_module).
-		n.emit("add", "bus/pci/drivers/amdgpu", "drivers")
-		n.emit("add", "module/amdgpu", "module")
+		emit(n, "add", "bus/pci/drivers/amdgpu", "drivers")
+		emit(n, "add", "module/amdgpu", "module")
 	}
 	n.module = s
 	n.changed()
 }
 
-// probeAll first applies the requested memory modes, as the firmware does for all GPUs of a hive or for
-// none (amdgpu_xgmi_request_nps_change). Then it probes every GPU. It returns the GPUs that are reset
-// for their new mode. The caller holds n.mu.
-func (n *Node) probeAll() (reset []*board) {
-	faults := make(map[*board]Fault)
-	for _, b := range n.boards {
-		if !b.Chip.AMD() || b.vanished {
-			continue
-		}
-		faults[b] = n.strike(OpLoad, b, "")
-		if faults[b].Wrong {
-			for _, member := range n.hive(b) {
-				member.next = ""
-			}
-		}
-	}
-	for _, b := range n.boards {
-		f, ok := faults[b]
-		if !ok {
-			continue
-		}
-		if b.next != "" {
-			b.memory, b.next = b.next, ""
-			b.resetting = n.opts.ResetLatency > 0
-			reset = append(reset, b)
-		}
-		n.probe(b, f)
-	}
-	return reset
-}
-
-// reset simulates the reset of the boards for a new memory mode (need_reset_on_init,
-// AMDGPU_GMC_INIT_RESET_NPS). The driver resets the whole hive before its load returns; here the
-// reset ends after ResetLatency.
-func (n *Node) reset(ctx context.Context, boards []*board) {
-	if len(boards) == 0 {
-		return
-	}
-	wait(ctx, n.opts.ResetLatency)
+// UnloadNVIDIA is delete_module(2) of nvidia and of the modules that use it. The module loses its state.
+func (n *Node) UnloadNVIDIA() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, b := range boards {
-		b.resetting = false
-	}
-}
-
-// probe binds a GPU, or applies the fault of its probe. The caller holds n.mu.
-func (n *Node) probe(b *board, f Fault) {
 	switch {
-	case f.Vanish:
-		n.vanish(b)
-	case f.Errno != 0:
-		n.changed()
-	case f.Hang > 0:
-		n.bindLater(b, time.Duration(f.Hang))
-	case f.Hang == 0:
-		n.bind(b)
-		n.came(b)
+	case n.nvidia == absent:
+		return syscall.ENOENT
+	case held(n, func(h *Handle) bool { return h.nvidia }):
+		return syscall.EBUSY
 	}
+	for _, b := range n.boards {
+		if b.Chip.NVIDIA() && b.bound {
+			went(n, b)
+			b.bound = false
+		}
+	}
+	if err := updateMIG(n, (*standin.State).Unload); err != nil {
+		return err
+	}
+	n.nvidia, n.display = absent, absent
+	emit(n, "remove", "module/nvidia", "module")
+	n.changed()
+	return holdNVIDIA(n)
 }
 
-// bindLater binds a GPU after the delay of its probe, unless the driver was unloaded meanwhile.
-func (n *Node) bindLater(b *board, d time.Duration) {
-	load := n.loads
-	time.AfterFunc(d, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.module == live && n.loads == load && !b.vanished {
-			n.bind(b)
-			n.came(b)
+// LoadNVIDIA is finit_module(2). If the module is loaded, it does nothing.
+func (n *Node) LoadNVIDIA() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.nvidia != absent {
+		return nil
+	}
+	if driven(n, Chip.NVIDIA) == absent {
+		return syscall.ENODEV
+	}
+	if err := updateMIG(n, (*standin.State).Load); err != nil {
+		return err
+	}
+	n.nvidia, n.display = live, live
+	emit(n, "add", "module/nvidia", "module")
+	for _, b := range n.boards {
+		if b.Chip.NVIDIA() && !b.vanished {
+			bind(n, b)
+			came(n, b)
 		}
-	})
+	}
+	n.changed()
+	return holdNVIDIA(n)
 }

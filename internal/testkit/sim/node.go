@@ -3,8 +3,12 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"dcm/internal/gpu/partition"
@@ -61,27 +65,6 @@ type Node struct {
 	mig       migCache
 }
 
-// board is the state of one PCI function.
-type board struct {
-	Board
-	index  int
-	minors []minor // the minors of its DRM devices
-
-	vanished bool
-	bound    bool // bound to its driver
-	compute  partition.Compute
-	memory   partition.Memory
-	pending  partition.Memory  // requested with a write to the driver
-	next     partition.Memory  // the requested mode, which the firmware got when the driver was unloaded
-	config   partition.Compute // the mode that is selected in compute_partition_config
-
-	resetting bool // the hive is in reset: reads and writes are refused
-	switching bool
-	settled   time.Time // when the last process that used it was removed
-	switches  int
-	writes    map[string]int // number of write(2) calls by file, including failed ones
-}
-
 // New returns a node in its state after boot: the driver is loaded, and every GPU is in its initial mode.
 func New(k Kind, o Options) *Node {
 	o.UsageFormat = cmp.Or(o.UsageFormat, k.usage)
@@ -90,7 +73,7 @@ func New(k Kind, o Options) *Node {
 		n.boards = append(n.boards, &board{Board: b, index: i})
 	}
 	allocateMinors(n.boards, o.OldMinors, o.Scattered)
-	n.boot()
+	boot(n)
 	return n
 }
 
@@ -98,19 +81,19 @@ func New(k Kind, o Options) *Node {
 func (n *Node) Begin() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.beginMIG()
+	return beginMIG(n)
 }
 
 // Reset sets the state after boot. Open files stay open.
 func (n *Node) Reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.boot()
+	boot(n)
 }
 
-func (n *Node) boot() {
+func boot(n *Node) {
 	n.faults, n.loads, n.unloads, n.uses, n.allowed = nil, 0, 0, uses{}, nil
-	n.module, n.nvidia, n.params = n.driven(Chip.AMD), n.driven(Chip.NVIDIA), n.opts.Parameters
+	n.module, n.nvidia, n.params = driven(n, Chip.AMD), driven(n, Chip.NVIDIA), n.opts.Parameters
 	n.display = n.nvidia
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""
@@ -123,65 +106,17 @@ func (n *Node) boot() {
 		case len(b.Chip.Memory) > 0:
 			b.memory = b.Chip.Memory[0]
 		}
-		n.bind(b)
+		bind(n, b)
 		b.resume()
 	}
 }
 
 // driven returns the state of a module at boot: it is loaded if there is a chip for it.
-func (n *Node) driven(by func(Chip) bool) moduleState {
+func driven(n *Node, by func(Chip) bool) moduleState {
 	if slices.ContainsFunc(n.boards, func(b *board) bool { return by(b.Chip) }) {
 		return live
 	}
 	return absent
-}
-
-// bind is the driver's probe of a GPU. The caller holds n.mu.
-func (n *Node) bind(b *board) {
-	b.bound = true
-	if b.Chip.XCC > 0 {
-		b.compute = modeAtLoad(b.Chip, b.memory, n.params.Mode)
-		b.config = b.compute
-	}
-	n.changed()
-}
-
-// vanish removes a GPU from the bus: it is unbound first, and the device's event comes last
-// (device_del). The caller holds n.mu.
-func (n *Node) vanish(b *board) {
-	if b.bound {
-		n.went(b)
-	}
-	if !b.vanished {
-		n.emit("remove", pciPath(b.Address), "pci")
-	}
-	b.vanished, b.bound = true, false
-	if b.Chip.NVIDIA() {
-		n.lose(b)
-	}
-	n.changed()
-}
-
-// appear adds a GPU that has vanished to the bus, as PCIe hot-plug does: the device's event comes
-// first, then the probe of its driver if that is loaded. The caller holds n.mu.
-func (n *Node) appear(b *board) error {
-	if !b.vanished || b.Chip.NVIDIA() {
-		return fmt.Errorf("%s cannot appear: want an AMD GPU that has vanished", b.Address)
-	}
-	b.vanished, b.pending, b.next = false, "", ""
-	for _, other := range n.hive(b) { // the driver keeps a requested memory mode for the whole hive
-		if other != b && !other.vanished && (other.bound || n.module != live) {
-			b.pending, b.next = other.pending, other.next
-			break
-		}
-	}
-	n.changed()
-	n.emit("add", pciPath(b.Address), "pci")
-	if n.module == live {
-		n.bind(b)
-		n.came(b)
-	}
-	return nil
 }
 
 // changed records that files were added or removed. The caller holds n.mu.
@@ -200,16 +135,113 @@ func (n *Node) find(a partition.Address) *board {
 	return nil
 }
 
-// hive returns the boards that share b's memory mode, including b.
-func (n *Node) hive(b *board) []*board {
-	if b.Hive == 0 {
-		return []*board{b}
+// End stops the use of the stand-in's state, which can then be removed. Files that a process left open
+// are closed some time after its end.
+func (n *Node) End() {
+	n.mig.Lock()
+	defer n.mig.Unlock()
+	n.mig.file = ""
+}
+
+// State returns the state of the node.
+func (n *Node) State() State {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := State{
+		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
+		Loads: n.loads, Unloads: n.unloads, UseReads: n.uses.reads,
+		Holders: holders(n), Faults: append([]Fault{}, n.faults...), Allowed: append([]Allowance{}, n.allowed...),
 	}
-	var out []*board
-	for _, other := range n.boards {
-		if other.Hive == b.Hive {
-			out = append(out, other)
+	for _, b := range n.boards {
+		if !b.Chip.AMD() && !b.Chip.NVIDIA() {
+			continue
 		}
+		g := GPUState{
+			Address: b.Address, Compute: b.compute, Memory: b.memory, Pending: b.pending,
+			Bound: b.bound, Vanished: b.vanished, Switches: b.switches, Writes: maps.Clone(b.writes),
+		}
+		if b.bound && b.Chip.AMD() {
+			g.Partitions = b.partitions()
+		}
+		if b.next != "" {
+			g.Pending = b.next
+		}
+		s.ComputeWrites += b.writes[computeFile]
+		s.MemoryWrites += b.writes[memoryFile]
+		s.GPUs = append(s.GPUs, g)
 	}
-	return out
+	return s
+}
+
+// Inject adds a fault.
+func (n *Node) Inject(f Fault) error {
+	if err := f.Check(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if f.GPU != "" && n.find(f.GPU) == nil {
+		return fmt.Errorf("there is no GPU at %s", f.GPU)
+	}
+	switch b := n.find(f.GPU); {
+	case f.Op == OpNow && f.Vanish:
+		vanish(n, b)
+		return nil
+	case f.Op == OpNow:
+		return appear(n, b)
+	}
+	f.Times = max(f.Times, 1)
+	f.After = f.After || f.Op == OpCompute && f.Errno == Errno(syscall.EIO)
+	n.faults = append(n.faults, f)
+	if f.Op == OpShow {
+		n.changed()
+	}
+	return nil
+}
+
+// ClearFaults removes all faults. A GPU that has vanished stays away until it appears.
+func (n *Node) ClearFaults() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.faults = nil
+	n.changed()
+}
+
+// Use sets the use of a partition.
+func (n *Node) Use(u Using) error {
+	i := strings.LastIndexByte(u.Partition, '-')
+	if i < 0 {
+		return syscall.EINVAL
+	}
+	part, err := strconv.Atoi(u.Partition[i+1:])
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.find(partition.Address(u.Partition[:i]))
+	if err != nil || b == nil || part < 0 || part >= xcps {
+		return fmt.Errorf("there is no partition %s: %w", u.Partition, syscall.EINVAL)
+	}
+	if n.uses.vram == nil {
+		n.uses.vram, n.uses.busy = make(map[tenant]uint64), make(map[spot]uint64)
+		n.uses.sums, n.uses.ticks = make(map[spot]uint64), make(map[int]uint64)
+	}
+	if u.Busy != nil {
+		n.uses.busy[spot{b.index, part}] = *u.Busy
+	}
+	if t := (tenant{u.PID, b.index, part}); u.PID > 0 && u.VRAM > 0 {
+		n.uses.vram[t] = u.VRAM
+	} else {
+		delete(n.uses.vram, t)
+	}
+	return nil
+}
+
+// RenderNode returns the name of a partition's render node, "" if it has none.
+func (n *Node) RenderNode(a partition.Address, partition int) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.find(a)
+	if b == nil || b.renderMinor(partition) < 0 {
+		return ""
+	}
+	return fmt.Sprintf("/dev/dri/renderD%d", b.renderMinor(partition))
 }

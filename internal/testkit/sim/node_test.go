@@ -68,7 +68,7 @@ func TestNode_BusyGPU(t *testing.T) {
 		ctx := t.Context()
 		n := newNode(t, "mi300x-8", Options{Settle: settleDelay})
 		render := n.find(first)
-		kfd, err := n.openKFD(10)
+		kfd, err := openKFD(n, 10)
 		expect(t, "open kfd", err, nil)
 		expect(t, "with kfd held", n.SetCompute(ctx, second, "CPX"), syscall.EBUSY)
 		expect(t, "unload", n.Unload(ctx), syscall.EBUSY)
@@ -78,7 +78,7 @@ func TestNode_BusyGPU(t *testing.T) {
 		<-time.After(settleDelay)
 		expect(t, "settled", n.SetCompute(ctx, second, "CPX"), nil)
 
-		drm, err := n.openDRM(render, render.minors[0], 11)
+		drm, err := openDRM(n, render, render.minors[0], 11)
 		expect(t, "open render node", err, nil)
 		expect(t, "with its render node held", n.SetCompute(ctx, first, "CPX"), syscall.EBUSY)
 		expect(t, "with another's render node held", n.SetCompute(ctx, second, "SPX"), nil)
@@ -92,7 +92,7 @@ func TestNode_OldKernelLock(t *testing.T) {
 		ctx := t.Context()
 		n := newNode(t, "mi300x-8", Options{NodeLock: true, SwitchLatency: time.Second})
 		b := n.find(first)
-		h, err := n.openDRM(b, b.minors[0], 1)
+		h, err := openDRM(n, b, b.minors[0], 1)
 		expect(t, "open", err, nil)
 		expect(t, "another GPU", n.SetCompute(ctx, second, "CPX"), syscall.EBUSY)
 		h.Close()
@@ -112,7 +112,7 @@ func TestNode_ConcurrentSwitches(t *testing.T) {
 			go func() { done <- n.SetCompute(context.Background(), a, "CPX") }()
 		}
 		synctest.Wait()
-		_, err := n.openKFD(1)
+		_, err := openKFD(n, 1)
 		expect(t, "kfd while it is locked", err, syscall.EINVAL)
 		expect(t, "the same GPU again", n.SetCompute(t.Context(), first, "DPX"), syscall.EBUSY)
 		expect(t, "unload", n.Unload(t.Context()), syscall.EBUSY)
@@ -131,7 +131,7 @@ func TestNode_UnloadedDriver(t *testing.T) {
 	expect(t, "again", n.Unload(ctx), syscall.ENOENT)
 	expect(t, "compute", n.SetCompute(ctx, first, "CPX"), syscall.ENODEV)
 	expect(t, "memory", n.SetMemory(ctx, first, "NPS4"), syscall.ENODEV)
-	_, err := n.openKFD(1)
+	_, err := openKFD(n, 1)
 	expect(t, "kfd", err, syscall.ENOENT)
 	expect(t, "load", n.Load(ctx, Parameters{Mode: partition.CPX}), nil)
 	expect(t, "load again", n.Load(ctx, Parameters{}), nil)
@@ -156,8 +156,8 @@ func TestNode_InactivePartitions(t *testing.T) {
 			if p >= test.want {
 				want = syscall.ENOENT
 			}
-			h, err := n.openDRM(b, n.ofPartition(b, p)[0], 1)
-			expect(t, n.ofPartition(b, p)[0].name+" in "+test.mode, err, want)
+			h, err := openDRM(n, b, minorsOf(n, b, p)[0], 1)
+			expect(t, minorsOf(n, b, p)[0].name+" in "+test.mode, err, want)
 			if h != nil {
 				h.Close()
 			}

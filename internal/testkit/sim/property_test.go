@@ -28,13 +28,13 @@ func TestNode_Invariants(t *testing.T) {
 				n.SetMemory(ctx, gpu(t), string(rapid.SampledFrom(partition.MemoryModes()).Draw(t, "mode")))
 			},
 			"open kfd": func(*rapid.T) {
-				if h, err := n.openKFD(1); err == nil {
+				if h, err := openKFD(n, 1); err == nil {
 					open = append(open, h)
 				}
 			},
 			"open drm": func(t *rapid.T) {
 				b := n.find(gpu(t))
-				h, err := n.openDRM(b, rapid.SampledFrom(b.minors).Draw(t, "minor"), 2)
+				h, err := openDRM(n, b, rapid.SampledFrom(b.minors).Draw(t, "minor"), 2)
 				switch {
 				case err != nil:
 				case b.Chip.AMD():
@@ -83,13 +83,13 @@ func consistent(t *rapid.T, n *Node, open int) {
 		if g.Bound && len(fits) > 0 && !slices.Contains(fits, g.Compute) {
 			t.Fatalf("%s has %s, which do not fit", g.Address, g.Mode())
 		}
-		for _, other := range n.hive(b) {
+		for _, other := range hiveOf(n, b) {
 			if g.Bound && other.bound && other.pending != b.pending {
 				t.Fatalf("%s awaits %q, %s of the same hive %q", b.Address, b.pending, other.Address, other.pending)
 			}
 		}
 	}
-	if nodes := len(n.kfdNodes()); nodes != n.kind.CPUs+partitions {
+	if nodes := len(kfdNodes(n)); nodes != n.kind.CPUs+partitions {
 		t.Fatalf("%d KFD nodes for %d partitions and %d CPUs", nodes, partitions, n.kind.CPUs)
 	}
 	if len(n.handles) != open {

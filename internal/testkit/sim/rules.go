@@ -68,8 +68,8 @@ func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.
 // lockable returns why KFD cannot lock a GPU for a switch (kgd2kfd_check_and_lock_kfd): a process is
 // attached to it or is being removed, or another switch of it is in progress. Kernels before 6.17 check
 // the whole node.
-func (n *Node) lockable(b *board, now time.Time) error {
-	if n.busy(b, now) || n.opts.NodeLock && slices.ContainsFunc(n.boards, func(other *board) bool { return n.busy(other, now) }) {
+func lockable(n *Node, b *board, now time.Time) error {
+	if busy(n, b, now) || n.opts.NodeLock && slices.ContainsFunc(n.boards, func(other *board) bool { return busy(n, other, now) }) {
 		return syscall.EBUSY
 	}
 	return nil
@@ -77,16 +77,16 @@ func (n *Node) lockable(b *board, now time.Time) error {
 
 // unloadable checks the reference count of the module: each open device file has a reference. A process
 // that is being removed has none.
-func (n *Node) unloadable() error {
-	if n.held(func(h *Handle) bool { return !h.nvidia }) || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
+func unloadable(n *Node) error {
+	if held(n, func(h *Handle) bool { return !h.nvidia }) || slices.ContainsFunc(n.boards, func(b *board) bool { return b.switching }) {
 		return syscall.EBUSY
 	}
 	return nil
 }
 
 // busy reports whether a process uses the GPU or did so a moment ago, or a switch is under way.
-func (n *Node) busy(b *board, now time.Time) bool {
-	return b.switching || now.Before(b.settled) || n.held(func(h *Handle) bool {
+func busy(n *Node, b *board, now time.Time) bool {
+	return b.switching || now.Before(b.settled) || held(n, func(h *Handle) bool {
 		return h.board == b || h.board == nil && !h.nvidia && h.attachedTo(b)
 	})
 }

@@ -53,37 +53,7 @@ type HolderState struct {
 	Attached []partition.Address `json:"attached,omitempty"`
 }
 
-// State returns the state of the node.
-func (n *Node) State() State {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := State{
-		Kind: n.kind.Name, Module: string(n.module), NVIDIA: string(n.nvidia), Parameters: n.params,
-		Loads: n.loads, Unloads: n.unloads, UseReads: n.uses.reads,
-		Holders: n.holders(), Faults: append([]Fault{}, n.faults...), Allowed: append([]Allowance{}, n.allowed...),
-	}
-	for _, b := range n.boards {
-		if !b.Chip.AMD() && !b.Chip.NVIDIA() {
-			continue
-		}
-		g := GPUState{
-			Address: b.Address, Compute: b.compute, Memory: b.memory, Pending: b.pending,
-			Bound: b.bound, Vanished: b.vanished, Switches: b.switches, Writes: maps.Clone(b.writes),
-		}
-		if b.bound && b.Chip.AMD() {
-			g.Partitions = b.partitions()
-		}
-		if b.next != "" {
-			g.Pending = b.next
-		}
-		s.ComputeWrites += b.writes[computeFile]
-		s.MemoryWrites += b.writes[memoryFile]
-		s.GPUs = append(s.GPUs, g)
-	}
-	return s
-}
-
-func (n *Node) holders() []HolderState {
+func holders(n *Node) []HolderState {
 	byPID := make(map[int][]string)
 	for h := range n.handles {
 		if !slices.Contains(byPID[h.PID], h.Device) {
@@ -95,7 +65,7 @@ func (n *Node) holders() []HolderState {
 		slices.Sort(byPID[pid])
 		state := HolderState{PID: pid, Devices: byPID[pid]}
 		for _, b := range n.boards {
-			if slices.Contains(state.Devices, "kfd") && b.bound && b.Chip.AMD() && n.attached(pid, b) {
+			if slices.Contains(state.Devices, "kfd") && b.bound && b.Chip.AMD() && attached(n, pid, b) {
 				state.Attached = append(state.Attached, b.Address)
 			}
 		}

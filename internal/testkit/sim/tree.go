@@ -32,7 +32,7 @@ type cache struct {
 
 // Lookup returns the entry at the path, such as "sys/class/kfd", without following links.
 func (n *Node) Lookup(name string) (*Entry, bool) {
-	e := n.root()
+	e := treeOf(n)
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" {
 			continue
@@ -49,7 +49,7 @@ func (n *Node) Lookup(name string) (*Entry, bool) {
 
 // ReadFile returns the content of the file at the path. It follows links.
 func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
-	e, err := n.follow(name, 40)
+	e, err := follow(n, name, 40)
 	if err != nil {
 		return "", err
 	}
@@ -60,7 +60,7 @@ func (n *Node) ReadFile(ctx context.Context, name string) (string, error) {
 }
 
 // follow resolves links (path_resolution(7)), for readers of a tree that is not mounted.
-func (n *Node) follow(name string, links int) (*Entry, error) {
+func follow(n *Node, name string, links int) (*Entry, error) {
 	done, rest := "", strings.Trim(path.Clean("/"+name), "/")
 	for rest != "" {
 		var part string
@@ -75,7 +75,7 @@ func (n *Node) follow(name string, links int) (*Entry, error) {
 		case links == 0:
 			return nil, syscall.ELOOP
 		}
-		return n.follow(path.Join(path.Dir(done), e.Target, rest), links-1)
+		return follow(n, path.Join(path.Dir(done), e.Target, rest), links-1)
 	}
 	e, _ := n.Lookup(done)
 	return e, nil
@@ -90,18 +90,18 @@ func (e *Entry) Names() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(entries)), func(name string) bool { return entries[name].hidden })
 }
 
-// root returns the tree for the present state of the node.
-func (n *Node) root() *Entry {
+// treeOf returns the tree for the present state of the node.
+func treeOf(n *Node) *Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cache.root == nil || n.cache.structure != n.structure {
 		t := newTree()
-		n.addSys(t)
-		n.addDev(t)
-		n.addNVIDIA(t)
-		n.addCtl(t)
+		addSys(n, t)
+		addDev(n, t)
+		addNVIDIA(n, t)
+		addCtl(n, t)
 		n.cache.root, n.cache.structure = t.root(), n.structure
-		n.lie(n.cache.root)
+		applyLies(n, n.cache.root)
 	}
 	return n.cache.root
 }

@@ -19,13 +19,14 @@ import (
 //	state   read the state
 //
 // Other contents than these words are JSON.
-func (n *Node) addCtl(t tree) {
-	t.put("ctl/module", control(func() any { return n.State().Module }, n.controlModule))
-	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, n.controlNVIDIA))
-	t.put("ctl/faults", control(func() any { return n.State().Faults }, n.controlFaults))
-	t.put("ctl/use", control(nil, n.controlUse))
-	t.put("ctl/allow", control(func() any { return n.State().Allowed }, n.controlAllow))
-	t.put("ctl/check", control(nil, n.controlCheck))
+func addCtl(n *Node, t tree) {
+	c := controls{n}
+	t.put("ctl/module", control(func() any { return n.State().Module }, c.module))
+	t.put("ctl/nvidia", control(func() any { return n.State().NVIDIA }, c.nvidia))
+	t.put("ctl/faults", control(func() any { return n.State().Faults }, c.faults))
+	t.put("ctl/use", control(nil, c.use))
+	t.put("ctl/allow", control(func() any { return n.State().Allowed }, c.allow))
+	t.put("ctl/check", control(nil, c.check))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))
 }
@@ -45,14 +46,17 @@ func control(read func() any, write func(context.Context, string) error) *Entry 
 	return e
 }
 
-func (n *Node) controlModule(ctx context.Context, text string) error {
+// controls are the writes to the files that control a node.
+type controls struct{ node *Node }
+
+func (c controls) module(ctx context.Context, text string) error {
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return syscall.EINVAL
 	}
 	switch words[0] {
 	case "unload":
-		return n.Unload(ctx)
+		return c.node.Unload(ctx)
 	case "load":
 		args := make(map[string]string)
 		for _, w := range words[1:] {
@@ -63,14 +67,29 @@ func (n *Node) controlModule(ctx context.Context, text string) error {
 		if err != nil {
 			return syscall.EINVAL
 		}
-		return n.Load(ctx, p)
+		return c.node.Load(ctx, p)
 	}
 	return syscall.EINVAL
 }
 
-func (n *Node) controlFaults(_ context.Context, text string) error {
+// nvidia loads or unloads the nvidia module and the modules that use it.
+func (c controls) nvidia(_ context.Context, text string) error {
+	switch strings.TrimSpace(text) {
+	case "load":
+		return c.node.LoadNVIDIA()
+	case "unload":
+		return c.node.UnloadNVIDIA()
+	case "load " + displayModule:
+		return loadDisplay(c.node)
+	case "unload " + displayModule:
+		return unloadDisplay(c.node)
+	}
+	return syscall.EINVAL
+}
+
+func (c controls) faults(_ context.Context, text string) error {
 	if strings.TrimSpace(text) == "clear" {
-		n.ClearFaults()
+		c.node.ClearFaults()
 		return nil
 	}
 	faults, err := parseFaults(text)
@@ -78,35 +97,35 @@ func (n *Node) controlFaults(_ context.Context, text string) error {
 		return syscall.EINVAL
 	}
 	for _, f := range faults {
-		if n.Inject(f) != nil {
+		if c.node.Inject(f) != nil {
 			return syscall.EINVAL
 		}
 	}
 	return nil
 }
 
-func (n *Node) controlUse(_ context.Context, text string) error {
+func (c controls) use(_ context.Context, text string) error {
 	var u Using
 	if json.Unmarshal([]byte(text), &u) != nil {
 		return syscall.EINVAL
 	}
-	return n.Use(u)
+	return c.node.Use(u)
 }
 
-func (n *Node) controlAllow(_ context.Context, text string) error {
+func (c controls) allow(_ context.Context, text string) error {
 	var a Allowance
-	if json.Unmarshal([]byte(text), &a) != nil || n.Allow(a) != nil {
+	if json.Unmarshal([]byte(text), &a) != nil || setAllowance(c.node, a) != nil {
 		return syscall.EINVAL
 	}
 	return nil
 }
 
-func (n *Node) controlCheck(_ context.Context, text string) error {
+func (c controls) check(_ context.Context, text string) error {
 	check := strings.TrimSpace(text)
 	if check != "gpu" && check != "node" {
 		return syscall.EINVAL
 	}
-	n.LockNode(check == "node")
+	lockNode(c.node, check == "node")
 	return nil
 }
 

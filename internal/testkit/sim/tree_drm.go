@@ -9,22 +9,22 @@ const drmMajor = 226
 
 // drm reports whether the module drm is loaded. In Debian's kernel drm is a module, which modprobe -r
 // unloads with the last module that uses it. The caller holds n.mu.
-func (n *Node) drm() bool {
+func drm(n *Node) bool {
 	return n.module != absent ||
-		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && n.registered(b) })
+		slices.ContainsFunc(n.boards, func(b *board) bool { return b.bound && !b.Chip.AMD() && registered(n, b) })
 }
 
 // addDRM adds the files of a bound board's DRM devices outside of its own directory, and the platform
 // devices of its further partitions. The numbers of these begin at xcp. It returns the next number.
-func (n *Node) addDRM(t tree, b *board, xcp int) int {
+func addDRM(n *Node, t tree, b *board, xcp int) int {
 	for p := range xcps {
-		minors := n.ofPartition(b, p)
+		minors := minorsOf(n, b, p)
 		if len(minors) == 0 {
 			break
 		}
 		dir := "sys/" + pciPath(b.Address)
 		if p > 0 {
-			dir = addXCP(t, minors, xcp, func(t tree) { n.addPartMetrics(t, b, p) })
+			dir = addXCP(t, minors, xcp, func(t tree) { addPartMetrics(n, t, b, p) })
 			xcp++
 		}
 		for _, m := range minors {

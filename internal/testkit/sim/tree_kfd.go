@@ -14,7 +14,7 @@ const (
 
 // addKFD adds KFD's device and its topology (kfd_topology.c). Nodes and processes change more often than
 // the rest, so their entries are made at each access.
-func (n *Node) addKFD(t tree) {
+func addKFD(n *Node, t tree) {
 	t.text(kfdDir+"/dev", fmt.Sprintf("%d:0", kfdMajor))
 	t.put(kfdDir+"/uevent", uevent(fmt.Sprintf("MAJOR=%d\nMINOR=0\nDEVNAME=kfd\n", kfdMajor)))
 	t.link(kfdDir+"/subsystem", "sys/class/kfd")
@@ -26,23 +26,23 @@ func (n *Node) addKFD(t tree) {
 		defer n.mu.Unlock()
 		return strconv.FormatUint(n.topology, 10) + "\n", nil
 	}))
-	t.put(kfdDir+"/topology/nodes", directory(n.kfdNodes))
-	t.put(kfdDir+"/proc", directory(n.kfdProcesses))
+	t.put(kfdDir+"/topology/nodes", directory(func() map[string]*Entry { return kfdNodes(n) }))
+	t.put(kfdDir+"/proc", directory(func() map[string]*Entry { return kfdProcesses(n) }))
 }
 
-func (n *Node) kfdProcesses() map[string]*Entry {
+func kfdProcesses(n *Node) map[string]*Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	t := newTree()
-	for _, pid := range n.kfdPIDs() {
+	for _, pid := range kfdPIDs(n) {
 		dir := strconv.Itoa(pid)
 		t.text(dir+"/pasid", strconv.Itoa(0x8000+pid%0x8000))
 		t.dir(dir + "/queues")
-		for _, k := range n.kfdGPUs() {
-			if !n.attached(pid, k.board) {
+		for _, k := range kfdGPUs(n) {
+			if !attached(n, pid, k.board) {
 				continue
 			}
-			t.put(fmt.Sprintf("%s/vram_%d", dir, k.gpuID()), n.measured(func() (string, error) {
+			t.put(fmt.Sprintf("%s/vram_%d", dir, k.gpuID()), measured(n, func() (string, error) {
 				return strconv.FormatUint(n.uses.vram[tenant{pid, k.index, k.partition}], 10) + "\n", nil
 			}))
 			t.text(fmt.Sprintf("%s/sdma_%d", dir, k.gpuID()), "0")
@@ -52,14 +52,14 @@ func (n *Node) kfdProcesses() map[string]*Entry {
 }
 
 // kfdNodes returns the nodes of the topology: first the CPUs, then the active partitions.
-func (n *Node) kfdNodes() map[string]*Entry {
+func kfdNodes(n *Node) map[string]*Entry {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cache.nodes != nil && n.cache.topology == n.topology {
 		return n.cache.nodes
 	}
 	t := newTree()
-	gpus := n.kfdGPUs()
+	gpus := kfdGPUs(n)
 	for cpu := range n.kind.CPUs {
 		t.lazy(strconv.Itoa(cpu), func(t tree) { addCPUNode(t, cpu, n.kind.CPUs) })
 	}
@@ -77,7 +77,7 @@ type kfdGPU struct {
 }
 
 // kfdGPUs returns the active partitions. The caller holds n.mu.
-func (n *Node) kfdGPUs() []kfdGPU {
+func kfdGPUs(n *Node) []kfdGPU {
 	var out []kfdGPU
 	id := n.kind.CPUs
 	for _, b := range n.boards {
@@ -86,7 +86,7 @@ func (n *Node) kfdGPUs() []kfdGPU {
 		}
 		of := b.partitions()
 		for p := range of {
-			if len(n.ofPartition(b, p)) == 0 {
+			if len(minorsOf(n, b, p)) == 0 {
 				continue // as the driver: "no drm node assigned"
 			}
 			out = append(out, kfdGPU{b, id, p, of})

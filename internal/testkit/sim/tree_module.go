@@ -11,7 +11,7 @@ import (
 const driverVersion = "6.12.12"
 
 // addModule adds /sys/module/amdgpu (Documentation/ABI/stable/sysfs-module).
-func (n *Node) addModule(t tree) {
+func addModule(n *Node, t tree) {
 	if n.module == absent {
 		return
 	}
@@ -23,14 +23,14 @@ func (n *Node) addModule(t tree) {
 	t.put(dir+"refcnt", attribute(0o444, func(context.Context) (string, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return strconv.Itoa(n.references()) + "\n", nil
+		return strconv.Itoa(references(n)) + "\n", nil
 	}))
 	t.text(dir+"parameters/user_partt_mode", n.params.String())
 	t.put(dir+"holders", directory(func() map[string]*Entry {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		t := newTree()
-		if n.usedByModule() {
+		if usedByModule(n) {
 			t.dir(user)
 		}
 		return t
@@ -41,17 +41,17 @@ func (n *Node) addModule(t tree) {
 
 // addDev adds /dev. The name kfd is always known, so that a bind mount over another /dev/kfd stays valid
 // after a reload of the driver.
-func (n *Node) addDev(t tree) {
+func addDev(n *Node, t tree) {
 	t.dir("dev/dri")
-	kfd := device(n.openKFD)
+	kfd := device(func(pid int) (*Handle, error) { return openKFD(n, pid) })
 	kfd.hidden = n.module != live
 	t.put("dev/kfd", kfd)
 	for _, b := range n.boards {
-		if !b.bound || !n.registered(b) {
+		if !b.bound || !registered(n, b) {
 			continue
 		}
 		for _, m := range b.minors {
-			t.put("dev/dri/"+m.name, device(func(pid int) (*Handle, error) { return n.openDRM(b, m, pid) }))
+			t.put("dev/dri/"+m.name, device(func(pid int) (*Handle, error) { return openDRM(n, b, m, pid) }))
 		}
 	}
 }
@@ -62,7 +62,7 @@ const user = "amdgpu_peer"
 // references returns the reference count of the module: two for each open /dev/kfd, whose character device
 // also belongs to the module, one for each open DRM device, and one for each module that uses it. The
 // caller holds n.mu.
-func (n *Node) references() int {
+func references(n *Node) int {
 	count := 0
 	for h := range n.handles {
 		if h.nvidia {
@@ -73,7 +73,7 @@ func (n *Node) references() int {
 			count++
 		}
 	}
-	if n.usedByModule() {
+	if usedByModule(n) {
 		count++
 	}
 	return count
@@ -81,7 +81,7 @@ func (n *Node) references() int {
 
 // usedByModule reports whether a fault prevents every unload of the driver. In a real kernel another module
 // would do that. The caller holds n.mu.
-func (n *Node) usedByModule() bool {
+func usedByModule(n *Node) bool {
 	return slices.ContainsFunc(n.faults, func(f Fault) bool {
 		return f.Op == OpUnload && f.Always && f.Errno == Errno(syscall.EBUSY)
 	})

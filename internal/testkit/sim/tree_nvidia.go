@@ -14,7 +14,7 @@ const nvidiaVersion = "550.163.01"
 func (k Kind) driverVersion() string { return cmp.Or(k.driver, nvidiaVersion) }
 
 // addNVIDIAModule adds /sys/module/nvidia.
-func (n *Node) addNVIDIAModule(t tree) {
+func addNVIDIAModule(n *Node, t tree) {
 	if n.nvidia == absent {
 		return
 	}
@@ -46,7 +46,7 @@ func (n *Node) addNVIDIAModule(t tree) {
 		t.put(drm+"/refcnt", attribute(0o444, func(context.Context) (string, error) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return strconv.Itoa(n.displayUsers()) + "\n", nil
+			return strconv.Itoa(displayUsers(n)) + "\n", nil
 		}))
 	}
 	t.link(dir+"drivers/pci:nvidia", "sys/bus/pci/drivers/nvidia")
@@ -59,34 +59,34 @@ var nvidiaUsers = [...]string{"nvidia_modeset", "nvidia_uvm"}
 
 // addNVIDIA adds the driver's files in /proc and /dev. The names of its device nodes are always known, so
 // that bind mounts over them stay valid after a reload.
-func (n *Node) addNVIDIA(t tree) {
-	boards := n.nvidias()
+func addNVIDIA(n *Node, t tree) {
+	boards := nvidias(n)
 	if len(boards) == 0 {
 		return
 	}
 	t.dir("proc/driver")
 	for i, b := range boards {
-		n.addNVIDIANode(t, fmt.Sprintf("nvidia%d", i), b)
+		addNVIDIANode(n, t, fmt.Sprintf("nvidia%d", i), b)
 	}
 	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
-		n.addNVIDIANode(t, name, nil)
+		addNVIDIANode(n, t, name, nil)
 	}
-	t.put("dev/nvidia-caps", directory(func() map[string]*Entry { return n.capNodes(boards) }))
+	t.put("dev/nvidia-caps", directory(func() map[string]*Entry { return capNodes(n, boards) }))
 	if n.nvidia != live {
 		return
 	}
-	t.put("proc/driver/nvidia", directory(func() map[string]*Entry { return n.nvidiaProc(boards) }))
+	t.put("proc/driver/nvidia", directory(func() map[string]*Entry { return nvidiaProc(n, boards) }))
 	t.text("proc/driver/nvidia-caps/mig-minors", migMinors())
 }
 
-func (n *Node) addNVIDIANode(t tree, name string, b *board) {
-	e := device(func(pid int) (*Handle, error) { return n.openNVIDIA(name, b, noInstance, pid) })
+func addNVIDIANode(n *Node, t tree, name string, b *board) {
+	e := device(func(pid int) (*Handle, error) { return openNVIDIA(n, name, b, noInstance, pid) })
 	e.hidden = n.nvidia != live || b != nil && !b.bound
 	t.put("dev/"+name, e)
 }
 
 // nvidiaProc returns /proc/driver/nvidia, whose capabilities change with the MIG devices.
-func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
+func nvidiaProc(n *Node, boards []*board) map[string]*Entry {
 	t := newTree()
 	t.text("version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  "+n.kind.driverVersion()+"  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 14.2.0\n")
 	for i, b := range boards {
@@ -94,7 +94,7 @@ func (n *Node) nvidiaProc(boards []*board) map[string]*Entry {
 			t.text("gpus/"+string(b.Address)+"/information", information(b, i, n.kind.driverVersion()))
 		}
 	}
-	for path, minor := range n.capabilities(boards) {
+	for path, minor := range capabilities(n, boards) {
 		t.text("capabilities/"+path, fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: %d\nDeviceFileModify: 1\n", minor, 0o444))
 	}
 	return t
@@ -105,11 +105,6 @@ func information(b *board, minor int, version string) string {
 	return fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t %d\nGPU UUID: \t %s\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
 		"DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\nGPU Excluded:\t No\n",
 		b.Chip.Product, 64+bus(b.Address), b.gpuUUID(), b.Address, minor, version)
-}
-
-func (b *board) gpuUUID() string {
-	id := b.uniqueID()
-	return fmt.Sprintf("GPU-%08x-%04x-%04x-%04x-%012x", id>>32, id>>16&0xffff, id&0xffff, b.index, id&0xffffffffffff)
 }
 
 // The minors of nvidia-caps, as the driver numbers them: for each of 32 GPUs 15 GPU instances with 8
@@ -140,9 +135,9 @@ func migMinors() string {
 }
 
 // capabilities returns the files below capabilities, with the minors of their nodes.
-func (n *Node) capabilities(boards []*board) map[string]int {
+func capabilities(n *Node, boards []*board) map[string]int {
 	out := map[string]int{"mig/config": capConfig, "mig/monitor": capMonitor}
-	for gpu, has := range n.instances(boards) {
+	for gpu, has := range instancesOf(n, boards) {
 		for _, gi := range has {
 			dir := fmt.Sprintf("gpu%d/mig/gi%d/", gpu, gi.ID)
 			out[dir+"access"] = giMinor(gpu, gi.ID)
@@ -155,7 +150,7 @@ func (n *Node) capabilities(boards []*board) map[string]int {
 }
 
 // capNodes returns the nodes of /dev/nvidia-caps.
-func (n *Node) capNodes(boards []*board) map[string]*Entry {
+func capNodes(n *Node, boards []*board) map[string]*Entry {
 	t := newTree()
 	n.mu.Lock()
 	up := n.nvidia == live
@@ -163,14 +158,14 @@ func (n *Node) capNodes(boards []*board) map[string]*Entry {
 	if !up {
 		return t
 	}
-	for _, minor := range n.capabilities(boards) {
+	for _, minor := range capabilities(n, boards) {
 		name := fmt.Sprintf("nvidia-cap%d", minor)
 		var of *board // none of what is every GPU's
 		instance := noInstance
 		if gpu := (minor - capFirst) / capsPerGPU; minor >= capFirst && gpu < len(boards) {
 			of, instance = boards[gpu], (minor-capFirst)%capsPerGPU/capsPerInstance
 		}
-		t[name] = device(func(pid int) (*Handle, error) { return n.openNVIDIA("nvidia-caps/"+name, of, instance, pid) })
+		t[name] = device(func(pid int) (*Handle, error) { return openNVIDIA(n, "nvidia-caps/"+name, of, instance, pid) })
 	}
 	return t
 }

@@ -9,10 +9,10 @@ import (
 
 // addPartitionFiles adds the files that amdgpu has for a GPU that supports partitions
 // (amdgpu_gfx_sysfs_xcp_init, amdgpu_gmc_sysfs_init, amdgpu_xcp_cfg_sysfs_init).
-func (n *Node) addPartitionFiles(t tree, b *board) {
+func addPartitionFiles(n *Node, t tree, b *board) {
 	c := b.Chip
 	show := func(name string, content func() string) *Entry {
-		return attribute(0o444, func(ctx context.Context) (string, error) { return n.read(ctx, b, name, content) })
+		return attribute(0o444, func(ctx context.Context) (string, error) { return readMode(ctx, n, b, name, content) })
 	}
 	store := func(e *Entry, set func(context.Context, partition.Address, string) error) *Entry {
 		e.Mode |= 0o200
@@ -40,7 +40,7 @@ func (n *Node) addPartitionFiles(t tree, b *board) {
 	const dir = "compute_partition_config/"
 	t.text(dir+"supported_xcp_configs", partition.List(c.computeModes()))
 	t.put(dir+"supported_nps_configs", show("supported_nps_configs", func() string { return partition.List(c.memoryFor(b.config)) }))
-	t.put(dir+configFile, store(show(configFile, func() string { return string(b.config) }), n.SetConfig))
+	t.put(dir+configFile, store(show(configFile, func() string { return string(b.config) }), func(ctx context.Context, a partition.Address, text string) error { return setConfig(ctx, n, a, text) }))
 	for _, r := range []struct {
 		name  string
 		count int

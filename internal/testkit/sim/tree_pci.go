@@ -11,9 +11,9 @@ import (
 )
 
 // addPCI adds a PCI function.
-func (n *Node) addPCI(t tree, b *board) {
+func addPCI(n *Node, t tree, b *board) {
 	dir := "sys/" + pciPath(b.Address)
-	bound, minors := b.bound, n.ofPartition(b, 0)
+	bound, minors := b.bound, minorsOf(n, b, 0)
 	t.lazy(dir, func(t tree) {
 		addFunction(t, b.Board)
 		t["subsystem"] = link(dir+"/subsystem", "sys/bus/pci")
@@ -25,14 +25,14 @@ func (n *Node) addPCI(t tree, b *board) {
 		if b.Chip.AMD() {
 			addAMD(t, b)
 			b.addRecorded(t)
-			n.addUse(t, b)
+			addUse(n, t, b)
 		}
 		if b.Chip.NVIDIA() && (b.recorded == nil || b.recorded.resets) {
 			t["reset"] = uevent("")
 			t["reset"].Mode = syscall.S_IFREG | 0o200
 		}
 		if b.Chip.XCC > 0 {
-			n.addPartitionFiles(t, b)
+			addPartitionFiles(n, t, b)
 		}
 	})
 	t.link("sys/bus/pci/devices/"+string(b.Address), dir)
@@ -116,14 +116,4 @@ func addAMD(t tree, b *board) {
 	if b.Hive > 0 {
 		t.text("xgmi_device_id", fmt.Sprint(unique))
 	}
-}
-
-// uniqueID returns a constant number as the ID of a GPU, and hiveID as that of its hive.
-func (b *board) uniqueID() uint64 { return 0x5eed<<48 | uint64(b.index+1)*0x9e3779b1 }
-
-func (b *board) hiveID() uint64 {
-	if b.Hive == 0 {
-		return 0
-	}
-	return 0xa11ce<<40 | uint64(b.Hive)
 }

@@ -9,14 +9,14 @@ import (
 
 // addSys adds /sys. The caller of addSys and of the functions that it calls holds n.mu. The contents of
 // files are made later, without the lock.
-func (n *Node) addSys(t tree) {
+func addSys(n *Node, t tree) {
 	for _, f := range static(n.kind) {
 		t.text("sys/"+f.name, f.content)
 	}
 	for _, d := range []string{"sys/bus/pci/drivers", "sys/bus/platform/devices", "sys/dev/block", "sys/dev/char", "sys/devices/system", "sys/devices/virtual", "sys/module"} {
 		t.dir(d)
 	}
-	if n.drm() {
+	if drm(n) {
 		t.text("sys/class/drm/version", "drm 1.1.0 20060810")
 	}
 	xcp := 0
@@ -25,15 +25,15 @@ func (n *Node) addSys(t tree) {
 		if b.vanished {
 			continue
 		}
-		n.addPCI(t, b)
+		addPCI(n, t, b)
 		if b.bound {
-			xcp = n.addDRM(t, b, xcp)
+			xcp = addDRM(n, t, b, xcp)
 		}
 	}
-	n.addModule(t)
-	n.addNVIDIAModule(t)
+	addModule(n, t)
+	addNVIDIAModule(n, t)
 	if n.module == live {
-		n.addKFD(t)
+		addKFD(n, t)
 	}
 }
 

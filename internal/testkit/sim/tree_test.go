@@ -39,7 +39,7 @@ func contents(t *testing.T, n *Node, name string) string {
 
 func names(t *testing.T, n *Node, dir string) []string {
 	t.Helper()
-	e, err := n.follow(dir, 40)
+	e, err := follow(n, dir, 40)
 	if err != nil {
 		t.Fatalf("%s: %v", dir, err)
 	}
@@ -65,7 +65,7 @@ func whole(t *testing.T, n *Node) {
 		if e.Mode&syscall.S_IFMT == syscall.S_IFLNK && path.IsAbs(e.Target) {
 			t.Errorf("%s leads out of the tree, to %s", name, e.Target)
 		}
-		if _, err := n.follow(name, 40); err != nil {
+		if _, err := follow(n, name, 40); err != nil {
 			t.Errorf("%s -> %s: %v", name, e.Target, err)
 		}
 		if e.Mode&0o400 != 0 && e.read != nil {
@@ -117,8 +117,8 @@ func TestTree_GPU(t *testing.T) {
 func TestTree_ConfigFile(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	dir := gpuDir + string(first) + "/compute_partition_config/"
-	expect(t, "CPX", n.SetConfig(t.Context(), first, "CPX"), nil)
-	expect(t, "TPX", n.SetConfig(t.Context(), first, "TPX"), syscall.EINVAL)
+	expect(t, "CPX", setConfig(t.Context(), n, first, "CPX"), nil)
+	expect(t, "TPX", setConfig(t.Context(), n, first, "TPX"), syscall.EINVAL)
 	for name, want := range map[string]string{
 		"supported_xcp_configs":        "SPX, DPX, QPX, CPX",
 		"supported_nps_configs":        "NPS1, NPS4",
@@ -218,9 +218,9 @@ func properties4(text string) string {
 func TestTree_KFDHolders(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
 	const dir = "sys/class/kfd/kfd/proc"
-	a, _ := n.openKFD(20)
-	b, _ := n.openKFD(100)
-	c, _ := n.openKFD(100)
+	a, _ := openKFD(n, 20)
+	b, _ := openKFD(n, 100)
+	c, _ := openKFD(n, 100)
 	if diff := cmp.Diff([]string{"100", "20"}, names(t, n, dir)); diff != "" {
 		t.Errorf("three open files (-want +got):\n%s", diff)
 	}
@@ -255,12 +255,12 @@ func TestTree_ScaledNodes(t *testing.T) {
 			}
 		}
 		n.mu.Lock()
-		for _, g := range n.kfdGPUs() {
+		for _, g := range kfdGPUs(n) {
 			if ids[g.gpuID()] {
 				t.Errorf("%d GPUs: gpu_id %d is there twice", gpus, g.gpuID())
 			}
 			ids[g.gpuID()] = true
-			if p := len(g.hive(n)); p > 8 {
+			if p := len(hiveOf(n, g.board)); p > 8 {
 				t.Errorf("%d GPUs: a hive has %d", gpus, p)
 			}
 		}
@@ -270,8 +270,6 @@ func TestTree_ScaledNodes(t *testing.T) {
 		}
 	}
 }
-
-func (b *board) hive(n *Node) []*board { return n.hive(b) }
 
 func TestTree_ModuleUseCount(t *testing.T) {
 	n := newNode(t, "mi300x-8", Options{})
@@ -283,12 +281,12 @@ func TestTree_ModuleUseCount(t *testing.T) {
 		}
 	}
 	count("0")
-	kfd, err := n.openKFD(7)
+	kfd, err := openKFD(n, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	count("2")
-	drm, err := n.openDRM(n.boards[0], n.boards[0].minors[0], 7)
+	drm, err := openDRM(n, n.boards[0], n.boards[0].minors[0], 7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func ParseUsageFormat(name string) (UsageFormat, error) {
 }
 
 // measured returns an attribute whose reads are counted. The caller of its read holds n.mu.
-func (n *Node) measured(read func() (string, error)) *Entry {
+func measured(n *Node, read func() (string, error)) *Entry {
 	return attribute(0o444, func(context.Context) (string, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -47,29 +47,29 @@ func (n *Node) measured(read func() (string, error)) *Entry {
 }
 
 // addUse adds the files with the usage of a GPU.
-func (n *Node) addUse(t tree, b *board) {
-	t.put("mem_info_vram_used", n.measured(func() (string, error) { return strconv.FormatUint(n.vramUsed(b), 10) + "\n", nil }))
-	t.put("gpu_busy_percent", n.measured(func() (string, error) {
+func addUse(n *Node, t tree, b *board) {
+	t.put("mem_info_vram_used", measured(n, func() (string, error) { return strconv.FormatUint(vramUsed(n, b), 10) + "\n", nil }))
+	t.put("gpu_busy_percent", measured(n, func() (string, error) {
 		return fmt.Sprintf("%d\n", n.uses.busy[spot{b.index, 0}]), nil
 	}))
 	if n.opts.UsageFormat != UsageNothing {
-		t.put("gpu_metrics", n.measured(func() (string, error) {
-			n.tick(b)
-			return n.gpuMetrics(b), nil
+		t.put("gpu_metrics", measured(n, func() (string, error) {
+			tick(n, b)
+			return gpuMetrics(n, b), nil
 		}))
 	}
-	n.addPartMetrics(t, b, 0)
+	addPartMetrics(n, t, b, 0)
 }
 
 // addPartMetrics adds the table of a partition (amdgpu_xcp.c: xcp_metrics).
-func (n *Node) addPartMetrics(t tree, b *board, part int) {
+func addPartMetrics(n *Node, t tree, b *board, part int) {
 	form, has := map[UsageFormat]uint8{UsagePartitions: 0, UsageAttributes: 1, UsageShort: 0, UsageOther: 77}[n.opts.UsageFormat]
 	if !has || b.Chip.XCC == 0 {
 		return
 	}
-	file := n.measured(func() (string, error) {
-		n.tick(b)
-		return n.partMetrics(b, part, form), nil
+	file := measured(n, func() (string, error) {
+		tick(n, b)
+		return partMetrics(n, b, part, form), nil
 	})
 	t.put("xcp", directory(func() map[string]*Entry {
 		n.mu.Lock()
@@ -120,7 +120,7 @@ func (t *table) text() string {
 }
 
 // dies adds a value for each die of a partition.
-func (n *Node) dies(b *board, figure uint64) []uint64 {
+func dies(n *Node, b *board, figure uint64) []uint64 {
 	var out []uint64
 	for range max(1, b.Chip.XCC/b.partitions()) {
 		out = append(out, figure)
@@ -128,12 +128,12 @@ func (n *Node) dies(b *board, figure uint64) []uint64 {
 	return out
 }
 
-// xcp adds the part of one partition. The number of further values depends on the version.
-func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
+// addXCPFields adds the part of one partition. The number of further values depends on the version.
+func addXCPFields(n *Node, t *table, b *board, part, jpeg, more int) {
 	at := spot{b.index, part}
 	var now, sums []uint64
 	if part < b.partitions() {
-		now, sums = n.dies(b, n.uses.busy[at]), n.dies(b, n.uses.sums[at])
+		now, sums = dies(n, b, n.uses.busy[at]), dies(n, b, n.uses.sums[at])
 	}
 	if n.opts.UsageFormat == UsageSums {
 		now = nil
@@ -146,7 +146,7 @@ func (n *Node) xcp(t *table, b *board, part, jpeg, more int) {
 }
 
 // gpuMetrics returns the table of a GPU (kgd_pp_interface.h: gpu_metrics_v1_3 to v1_9).
-func (n *Node) gpuMetrics(b *board) string {
+func gpuMetrics(n *Node, b *board) string {
 	switch n.opts.UsageFormat {
 	case UsageGPU13:
 		t := newTable(1, 3)
@@ -158,7 +158,7 @@ func (n *Node) gpuMetrics(b *board) string {
 		t.put(4, 1, 3)
 		t.attribute(0, 2, 1, 40)
 		t.attribute(9, 4, 1, n.uses.ticks[b.index])
-		t.attribute(40, 4, 8, n.dies(b, n.uses.busy[spot{b.index, 0}])...)
+		t.attribute(40, 4, 8, dies(n, b, n.uses.busy[spot{b.index, 0}])...)
 		return t.text()
 	case UsageOther:
 		return newTable(7, 7).text()
@@ -190,30 +190,30 @@ func (n *Node) gpuMetrics(b *board) string {
 	t.put(2, 8+3*4+1) // clocks
 	t.put(2, 1, uint64(b.partitions()))
 	for p := range xcps {
-		n.xcp(t, b, p, jpeg, more)
+		addXCPFields(n, t, b, p, jpeg, more)
 	}
 	t.put(4, 1)
-	return n.cut(t.text())
+	return cutTable(n, t.text())
 }
 
 // partMetrics returns the table of a partition (amdgpu_partition_metrics_v1_0 and v1_1).
-func (n *Node) partMetrics(b *board, part int, content uint8) string {
+func partMetrics(n *Node, b *board, part int, content uint8) string {
 	if content == 1 {
 		at := spot{b.index, part}
 		t := &table{bytes: []byte{0, 0, 1, 1}, packed: true}
 		t.put(4, 1, 3)
 		t.attribute(37, 2, 1, 1300)
-		t.attribute(40, 4, 8, n.dies(b, n.uses.busy[at])...)
-		t.attribute(43, 8, 8, n.dies(b, n.uses.sums[at])...)
+		t.attribute(40, 4, 8, dies(n, b, n.uses.busy[at])...)
+		t.attribute(43, 8, 8, dies(n, b, n.uses.sums[at])...)
 		return t.text()
 	}
 	t := newTable(1, content)
 	t.put(2, 8+3*4+2)
-	n.xcp(t, b, part, 40, 4)
-	return n.cut(t.text())
+	addXCPFields(n, t, b, part, 40, 4)
+	return cutTable(n, t.text())
 }
 
-func (n *Node) cut(table string) string {
+func cutTable(n *Node, table string) string {
 	if n.opts.UsageFormat == UsageShort {
 		return table[:len(table)/2]
 	}

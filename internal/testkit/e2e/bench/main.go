@@ -50,13 +50,3 @@ func run(ctx context.Context, dist string, short bool) (err error) {
 	}
 	return t.print(os.Stdout)
 }
-
-// measure makes all measurements. The idle daemon is last, after it has worked.
-func (n *node) measure(ctx context.Context, t *table) error {
-	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
-		if err := m(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -18,6 +18,16 @@ type node struct {
 	short bool
 }
 
+// measure makes all measurements. The idle daemon is last, after it has worked.
+func (n *node) measure(ctx context.Context, t *table) error {
+	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
+		if err := m(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rounds returns the number of repetitions. A trial makes few.
 func (n *node) rounds(full int) int {
 	if n.short {

@@ -2,7 +2,6 @@ package leasesoak
 
 import (
 	"context"
-	"dcm/internal/linux/unitname"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/linux/unitname"
 )
 
 // probeInterval is the time between two attempts to open all nodes without a lease.
@@ -17,7 +18,7 @@ const probeInterval = 10 * time.Millisecond
 
 // probe opens all nodes repeatedly without a lease until ctx ends. A node of an exclusive lease
 // must not open.
-func (c *clients) probe(ctx context.Context) {
+func probe(ctx context.Context, c *clients) {
 	pace := time.NewTicker(probeInterval)
 	defer pace.Stop()
 	for {
@@ -29,7 +30,7 @@ func (c *clients) probe(ctx context.Context) {
 				unix.Close(fd)
 			}
 			if err == nil || errors.Is(err, unix.ENXIO) {
-				c.opened(node, began)
+				opened(c, node, began)
 			}
 		}
 		select {
@@ -42,7 +43,7 @@ func (c *clients) probe(ctx context.Context) {
 
 // opened checks that a node that has opened belongs to no exclusive lease that was granted
 // before. A holder that is alive now was alive then.
-func (c *clients) opened(node string, began time.Time) {
+func opened(c *clients, node string, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.all {

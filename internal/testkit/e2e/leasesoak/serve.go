@@ -45,7 +45,7 @@ func serve(ctx context.Context, conn net.Conn) error {
 	c := &clients{answers: make(map[string]int)}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	go c.probe(ctx)
+	go probe(ctx, c)
 	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
 	for {
 		var b Batch
