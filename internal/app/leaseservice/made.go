@@ -52,35 +52,54 @@ func (p *Partitions) dynamicGPUs() ([]lease.DynamicGPU, error) {
 	if cfg.Selected == "" {
 		return nil, nil
 	}
+	before, err := host.Claims(p.host).List()
+	if err != nil {
+		return nil, err
+	}
 	devices, err := p.node.Devices(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the dynamic GPUs: %w", err)
+		return nil, fmt.Errorf("%w: %w", lease.ErrUnreadable, err)
 	}
 	gpus := gpu.Partitionable(devices)
 	layout, err := cfg.Profile.Layout(gpus)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := host.Claims(p.host).List()
+	after, err := host.Claims(p.host).List()
 	waits := drain.Now(p.host)
 	var out []lease.DynamicGPU
 	for _, g := range gpus {
 		if !layout.Dynamic[g.Address] || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
 			continue
 		}
-		one := lease.DynamicGPU{GPU: g.Address, Offered: g.OfferedProfiles()}
+		one := dynamicGPU(g, before, after)
 		if waits.Concerns(g.Address) {
 			one.Awaited = waits.Holder
 		}
-		for _, n := range claims {
-			if n.GPU == g.Address {
-				one.Made = append(one.Made, n)
-			}
-		}
-		one.Fixed = slices.DeleteFunc(slices.Clone(g.MIG.Instances), func(i partition.Instance) bool {
-			return slices.ContainsFunc(one.Made, func(n made.Name) bool { return n.Start == i.Start && n.Profile == i.Profile })
-		})
 		out = append(out, one)
 	}
 	return out, err
+}
+
+// dynamicGPU returns a GPU with the claims from before and after it was read. Instances come and go
+// while a GPU is read, so one that was claimed at either time is not an instance of the profile.
+func dynamicGPU(g partition.GPU, before, after []made.Name) lease.DynamicGPU {
+	out := lease.DynamicGPU{GPU: g.Address, Offered: g.OfferedProfiles()}
+	for _, n := range after {
+		if n.GPU == g.Address {
+			out.Made = append(out.Made, n)
+		}
+	}
+	for _, i := range g.MIG.Instances {
+		has := func(n made.Name) bool { return n.GPU == g.Address && n.Start == i.Start && n.Profile == i.Profile }
+		at := slices.IndexFunc(before, has)
+		switch {
+		case slices.ContainsFunc(out.Made, has):
+		case at >= 0:
+			out.Made = append(out.Made, before[at])
+		default:
+			out.Fixed = append(out.Fixed, i)
+		}
+	}
+	return out
 }

@@ -10,6 +10,10 @@ import (
 // daemon-reexec makes systemd forget the process of a scope whose job is queued.
 var ErrNotMoved = errors.New("systemd has moved no process into it")
 
+// ErrUnreadable is returned if a vendor's driver does not answer, or answers differently while
+// instances are created or destroyed.
+var ErrUnreadable = errors.New("cannot read the dynamic GPUs")
+
 // The reasons why no lease can start: the GPUs are being partitioned ([ErrChanging]), or a change
 // waits for the end of all leases ([ErrDraining]).
 var (
@@ -77,7 +81,7 @@ func Passes(err error) bool {
 		return false
 	}
 	_, limit := errors.AsType[*LimitError](err)
-	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved)
+	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved) || errors.Is(err, ErrUnreadable)
 }
 
 func insufficient(err error) bool {

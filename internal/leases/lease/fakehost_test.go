@@ -17,30 +17,31 @@ import (
 
 // host simulates PID 1 and a node of two GPUs with four partitions each.
 type host struct {
-	mu       sync.Mutex
-	tenants  []UnitDevices
-	reserved map[string]string
-	kind     string // the kind of every partition
-	open     map[string][]string
-	awaited  map[string]string
-	made     map[string]string
-	dynamic  []DynamicGPU
-	starts   map[int]uint64
-	changing bool
-	still    func() error // returns why no lease can start now
-	onStart  func(Scope) error
-	changed  chan struct{}
-	guard    string
-	pounces  int  // number of exclusive leases of alice whose partitions another process will open
-	locked   bool // the lock of Lock is held
-	unlocked *sync.Cond
-	guarded  []string
-	reached  []string
-	alone    map[int]string // the lease in which a process is alone, by PID
-	inside   map[int]string // the lease that a process shares with others, by PID
-	terms    map[string]Term
-	others   bool // another process has entered the lease that is replaced
-	calls    int  // number of calls of Snapshot and Active
+	mu         sync.Mutex
+	tenants    []UnitDevices
+	reserved   map[string]string
+	kind       string // the kind of every partition
+	open       map[string][]string
+	awaited    map[string]string
+	made       map[string]string
+	dynamic    []DynamicGPU
+	unreadable error // of dynamic
+	starts     map[int]uint64
+	changing   bool
+	still      func() error // returns why no lease can start now
+	onStart    func(Scope) error
+	changed    chan struct{}
+	guard      string
+	pounces    int  // number of exclusive leases of alice whose partitions another process will open
+	locked     bool // the lock of Lock is held
+	unlocked   *sync.Cond
+	guarded    []string
+	reached    []string
+	alone      map[int]string // the lease in which a process is alone, by PID
+	inside     map[int]string // the lease that a process shares with others, by PID
+	terms      map[string]Term
+	others     bool // another process has entered the lease that is replaced
+	calls      int  // number of calls of Snapshot and Active
 }
 
 func newHost() *host {
@@ -80,7 +81,7 @@ func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic}, nil
 }
 
-func (h *host) readDynamic() ([]DynamicGPU, error) { return h.dynamic, nil }
+func (h *host) readDynamic() ([]DynamicGPU, error) { return h.dynamic, h.unreadable }
 
 func (h *host) Prepare(ctx context.Context, _ Caller) (Snapshot, Move, error) {
 	snapshot, err := h.Snapshot(ctx)

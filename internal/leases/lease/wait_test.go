@@ -51,6 +51,19 @@ func TestImpossibleRequest_Refused(t *testing.T) {
 	}
 }
 
+// A driver may not answer while an instance is destroyed. That does not end a request that waits for it.
+func TestWaitingRequest_UnreadableGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		c.host.dynamic, c.host.unreadable = []DynamicGPU{dynamicGPU("0000:05:00.0")}, fmt.Errorf("%w: no answer", ErrUnreadable)
+		got := c.request(t.Context(), alice, Request{Make: "3g.40gb", Kind: unitname.ConfinedLease, Wait: true})
+		c.queued(alice.PID)
+		c.host.unreadable = nil
+		c.host.stir()
+		c.given(got)
+	})
+}
+
 // A new reservation can make a waiting request impossible.
 func TestWaitingRequest_BecomesImpossible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
