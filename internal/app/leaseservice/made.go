@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -29,22 +28,17 @@ func checkMake(w dbusapi.Request) error {
 	return err
 }
 
-// readMade adds the instances that leases have made to a snapshot, and the means to read the dynamic
-// GPUs. These are read when a request needs them, since their driver needs long for it.
-func (p *Partitions) readMade(s *lease.Snapshot) error {
-	claims, err := host.Claims(p.host).List()
-	if err != nil {
-		return err
-	}
-	s.Made = make(map[string]string)
+// madeBy returns the leases that have made partitions, by partition.
+func madeBy(claims []made.Name) map[string]string {
+	out := make(map[string]string)
 	for _, n := range claims {
-		s.Made[runstate.PartName(n.GPU, n.Start)] = n.Lease
+		out[runstate.PartName(n.GPU, n.Start)] = n.Lease
 	}
-	s.Dynamic = sync.OnceValues(p.dynamicGPUs)
-	return nil
+	return out
 }
 
-// dynamicGPUs reads the GPUs on which leases make instances.
+// dynamicGPUs reads the GPUs on which leases make instances. Only a request that makes one needs them, and
+// their driver needs long for it.
 func (p *Partitions) dynamicGPUs() ([]lease.DynamicGPU, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/drain"
 	"dcm/internal/leases/lease"
@@ -85,6 +86,7 @@ func (p *Partitions) snapshot(ctx context.Context) (lease.Snapshot, gpu.Usage, e
 // reading is a snapshot that is being read: the files are scanned while PID 1 is queried, since a
 // caller waits for the lease.
 type reading struct {
+	claims []made.Name
 	last   *runstate.Partitions
 	conn   *systemd.Conn
 	loaded func() (uint64, error) // returns when PID 1 last loaded its units
@@ -94,8 +96,13 @@ type reading struct {
 	err   error // of the scan
 }
 
-// read starts to read.
+// read starts to read. It reads the claims before the list: dcm-make@.service removes an instance from the
+// list before it removes the claim, so that no such partition appears to be free.
 func (p *Partitions) read(ctx context.Context) (*reading, error) {
+	claims, err := host.Claims(p.host).List()
+	if err != nil {
+		return nil, err
+	}
 	last, err := runstate.ReadPartitions(p.host.Runtime())
 	// At boot /run is empty. The boot ID is not compared, since in a container systemd 252
 	// shows some processes another one.
@@ -105,7 +112,7 @@ func (p *Partitions) read(ctx context.Context) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{last: last}
+	r := &reading{claims: claims, last: last}
 	vendors := vendorsOf(last.Parts)
 	r.scan.Go(func() { r.usage, r.err = p.node.UsageOf(ctx, vendors) })
 	if r.conn, err = p.host.Dial(ctx); err != nil {
@@ -130,9 +137,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		_, err := os.Stat(p.host.Path(part.Render))
 		return err != nil
 	})
-	snapshot := lease.Snapshot{Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host))}
-	if err := p.readMade(&snapshot); err != nil {
-		return snapshot, r.usage, err
+	snapshot := lease.Snapshot{
+		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
+		Made: madeBy(r.claims), Dynamic: sync.OnceValues(p.dynamicGPUs),
 	}
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
