@@ -20,12 +20,15 @@ The simulated node is running, and this is a shell in it:
 
 `
 
+// listClients edits the installed file, in which other tables have an example of units too.
+const listClients = `sed -i '0,/^#units = /s/^#units = .*/units = ["amd-metrics-exporter", "gpuagent"]/'`
+
 // install installs the package on the node and lists the clients, without the rest of the
 // demo.
 func install(ctx context.Context, s *show) {
 	s.title("A server with eight MI300X")
 	s.command(ctx, "dpkg --install /root/dcm_*.deb")
-	s.command(ctx, `sed -i 's/^#units = .*/units = ["amd-metrics-exporter", "gpuagent"]/' /etc/dcm/dcm.toml`)
+	s.command(ctx, listClients+" /etc/dcm/dcm.toml")
 	s.command(ctx, "dcm status")
 }
 
