@@ -49,17 +49,6 @@ func hasNode(list []string, node string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return filepath.Base(one) == filepath.Base(node) })
 }
 
-// UsedBy returns the GPUs that the process uses, see [Holder.Uses].
-func UsedBy(h Holder, devices []Device) []partition.Address {
-	var out []partition.Address
-	for _, d := range devices {
-		if h.Uses(d) {
-			out = append(out, d.Address)
-		}
-	}
-	return out
-}
-
 // mergeHolder adds a holder. One process may hold GPUs of two vendors.
 func mergeHolder(all []Holder, h Holder) []Holder {
 	i := slices.IndexFunc(all, func(known Holder) bool { return known.PID == h.PID })
@@ -68,7 +57,6 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 	}
 	all[i].Devices = append(all[i].Devices, h.Devices...)
 	all[i].Vendors = append(all[i].Vendors, h.Vendors...)
-	all[i].Attached = append(all[i].Attached, h.Attached...)
 	return all
 }
 

@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -101,14 +100,10 @@ func TestBlockers_EachGPUAlone(t *testing.T) {
 		if got := len(Blockers(steps, devices, []Holder{h})) > 0; got != want {
 			t.Fatalf("%+v blocks %v: %t, want %t", h, steps, got, want)
 		}
-		var used []partition.Address
-		for i := range 4 {
-			if users[i] {
-				used = append(used, address(i))
+		for i, d := range devices {
+			if got := h.Uses(d); got != users[i] {
+				t.Fatalf("%+v uses GPU %d: %t, want %t", h, i, got, users[i])
 			}
-		}
-		if got := UsedBy(h, devices); !slices.Equal(got, used) {
-			t.Fatalf("%+v uses %v, want %v", h, got, used)
 		}
 		unknown := h
 		unknown.Attached = nil

@@ -125,10 +125,27 @@ func (e *PartialError) Hint() string {
 // Usage returns the usage of the GPUs of all vendors that are on the bus.
 func (n *Node) Usage(ctx context.Context) (Usage, error) {
 	present, _ := n.bus.present() // all vendors, if the bus cannot be read
-	return usageOf(ctx, present, n.leases)
+	u, err := usageOf(ctx, present, n.leases)
+	if err == nil {
+		err = n.Attach(u.Holders)
+	}
+	return u, err
 }
 
-// UsageOf is [Node.Usage] for some vendors. It does not scan the bus.
+// Attach sets [Holder.Attached] of the holders, which costs some file reads for each partition.
+func (n *Node) Attach(holders []Holder) error {
+	for _, v := range n.bus.vendors {
+		if v.Attach == nil {
+			continue
+		}
+		if err := v.Attach(holders); err != nil {
+			return withVendor(v, err)
+		}
+	}
+	return nil
+}
+
+// UsageOf is [Node.Usage] for some vendors, without [Node.Attach]. It does not scan the bus.
 func (n *Node) UsageOf(ctx context.Context, of func(partition.Vendor) bool) (Usage, error) {
 	others := func(v Vendor) bool { return !of(v.Vendor) }
 	return usageOf(ctx, slices.DeleteFunc(slices.Clone(n.bus.vendors), others), n.leases)

@@ -55,6 +55,9 @@ type Vendor struct {
 	// to the driver.
 	ReadModeTables func(ctx context.Context, gpus []partition.GPU) (changed bool, err error)
 
+	// Attach sets [Holder.Attached] of the holders.
+	Attach func(holders []Holder) error
+
 	// BusyCheck returns what the driver checks before it changes one GPU. nil means
 	// [BusyCheckGPU].
 	BusyCheck func() BusyCheck

@@ -40,6 +40,9 @@ func (p *Partitions) usage(ctx context.Context) status.Usage {
 			err = errors.Join(err, unseen)
 		}
 	}
+	if unknown := p.node.Attach(seen.Holders); err == nil {
+		err = unknown
+	}
 	u := gather.Usage(ctx, p.host, seen.Holders)
 	whose := holdersOf(snapshot)
 	for i := range u.Parts {

@@ -54,6 +54,7 @@ func (p *parts) vendor() gpu.Vendor {
 		Inspector:     p.inventory,
 		Executor:      executor{p.modes, p.module},
 		UsageReader:   p.usage,
+		Attach:        p.usage.attach,
 		Library:       p.library.version,
 		Loader:        p.module,
 		ReadDetails:   p.details.read,

@@ -15,7 +15,8 @@ import (
 	"dcm/internal/linux/sysfs"
 )
 
-// attach sets [gpu.Holder.Attached] of the processes that have /dev/kfd open.
+// attach sets [gpu.Holder.Attached] of the processes that have /dev/kfd open, unless the driver's check
+// concerns the whole node.
 //
 // open(2) of /dev/kfd makes the caller a KFD process and attaches it to every KFD node that its
 // device cgroup permits, until the end of its address space (kfd_create_process,
@@ -24,7 +25,7 @@ import (
 // whose entry remains. If there is neither, the GPUs are unknown.
 func (n *usageReader) attach(holders []gpu.Holder) error {
 	open := func(h gpu.Holder) bool { return slices.Contains(h.Devices, kfdDevice) }
-	if !slices.ContainsFunc(holders, open) {
+	if !slices.ContainsFunc(holders, open) || n.check.read() == gpu.BusyCheckNode {
 		return nil
 	}
 	listed, err := n.kfd.attachments(n.roots)

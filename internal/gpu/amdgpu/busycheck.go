@@ -101,6 +101,9 @@ func (s switchEvidence) failed(ctx context.Context) {
 		return
 	}
 	u, err := s.usage.Usage(ctx)
+	if err == nil {
+		err = s.usage.attach(u.Holders)
+	}
 	if err != nil || slices.ContainsFunc(u.Uninspected, func(p gpu.Uninspected) bool { return p.TimedOut }) {
 		return
 	}

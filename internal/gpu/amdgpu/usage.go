@@ -25,11 +25,7 @@ type usageReader struct {
 
 // Usage implements [gpu.UsageReader].
 func (n *usageReader) Usage(ctx context.Context) (gpu.VendorUsage, error) {
-	u, err := openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
-	if err == nil && n.check.read() != gpu.BusyCheckNode {
-		err = n.attach(u.Holders)
-	}
-	return u, err
+	return openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
 }
 
 // UsageFingerprint returns the module's use count and KFD's processes.

@@ -2,9 +2,10 @@ package openfiles
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -65,13 +66,10 @@ func parseMapping(line string) (mapping, bool) {
 		return mapping{}, false
 	}
 	m := mapping{area: fields[0], path: fields[5], shared: strings.HasSuffix(fields[1], "s")}
-	var major, minor uint32
-	if _, err := fmt.Sscanf(fields[3], "%x:%x", &major, &minor); err != nil {
-		return mapping{}, false
-	}
-	if _, err := fmt.Sscanf(fields[4], "%d", &m.ino); err != nil {
-		return mapping{}, false
-	}
-	m.dev = unix.Mkdev(major, minor)
-	return m, true
+	high, low, _ := strings.Cut(fields[3], ":")
+	major, err1 := strconv.ParseUint(high, 16, 32)
+	minor, err2 := strconv.ParseUint(low, 16, 32)
+	ino, err3 := strconv.ParseUint(fields[4], 10, 64)
+	m.dev, m.ino = unix.Mkdev(uint32(major), uint32(minor)), ino
+	return m, errors.Join(err1, err2, err3) == nil
 }
