@@ -13,12 +13,16 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// guardUnit is dcm-guard.service and its table.
-type guardUnit interface {
-	// Due returns why it has to run, "" if its table is as wanted.
+// guardTable is the table of the guard in the kernel.
+type guardTable interface {
+	// Due returns why dcm-guard.service has to run, "" if the table is as wanted.
 	Due(ctx context.Context) (string, error)
 	// Needed reports whether something is exclusive, or guarded.
 	Needed() bool
+}
+
+// guardUnit is dcm-guard.service.
+type guardUnit interface {
 	// RunOnce starts it and waits for its end.
 	RunOnce(ctx context.Context) error
 	// ClearFailed clears the failure of a run.
@@ -31,6 +35,7 @@ type guardUnit interface {
 // compares the table that dcm-guard has read back with the exclusive holders, and starts
 // dcm-guard.service if they differ.
 type guardian struct {
+	table   guardTable
 	unit    guardUnit
 	log     *slog.Logger
 	changed func() // called when the table becomes as wanted, or stops being so
@@ -39,8 +44,8 @@ type guardian struct {
 	logged string // the error that was logged last
 }
 
-func newGuardian(unit guardUnit, log *slog.Logger, changed func()) *guardian {
-	return &guardian{unit: unit, log: log, changed: changed, nudges: make(chan struct{}, 1)}
+func newGuardian(table guardTable, unit guardUnit, log *slog.Logger, changed func()) *guardian {
+	return &guardian{table: table, unit: unit, log: log, changed: changed, nudges: make(chan struct{}, 1)}
 }
 
 // nudge requests a comparison of the table.
@@ -100,7 +105,7 @@ const guardCheckTimeout = 30 * time.Second
 func (g *guardian) mend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, guardCheckTimeout)
 	defer cancel()
-	why, err := g.unit.Due(ctx)
+	why, err := g.table.Due(ctx)
 	if err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (g *guardian) mend(ctx context.Context) error {
 		g.log.Info("starting "+unitname.Guard+": "+why, "unit", unitname.Guard)
 		started := g.unit.RunOnce(ctx)
 		// The table decides, not how the start ended.
-		switch why, err := g.unit.Due(ctx); {
+		switch why, err := g.table.Due(ctx); {
 		case err != nil:
 			return err
 		case why != "" && started != nil:
@@ -118,7 +123,7 @@ func (g *guardian) mend(ctx context.Context) error {
 		}
 		g.changed()
 	}
-	if !g.unit.Needed() {
+	if !g.table.Needed() {
 		return nil
 	}
 	return g.unit.ClearFailed(ctx)
@@ -134,7 +139,7 @@ func (g *guardian) wait(ctx context.Context, delay time.Duration) {
 	switch {
 	case delay > 0:
 		again = time.After(delay)
-	case g.unit.Needed():
+	case g.table.Needed():
 		failed = make(chan struct{})
 		go func() {
 			defer close(failed)
@@ -160,7 +165,7 @@ func (g *guardian) watch(ctx context.Context) {
 	}
 }
 
-// hostGuard is the guard of this host. It is a [guardUnit].
+// hostGuard is the guard of this host. It is a [guardTable] and a [guardUnit].
 type hostGuard struct {
 	host      *host.Host
 	observers func() []string

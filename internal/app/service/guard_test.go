@@ -86,7 +86,7 @@ func TestGuardian_RetriesWhatWasKilled(t *testing.T) {
 		u := newUnitOfGuard()
 		u.set("dcm-guard was interrupted", true, 2)
 		changes := 0
-		g := newGuardian(u, slog.New(slog.DiscardHandler), func() { changes++ })
+		g := newGuardian(u, u, slog.New(slog.DiscardHandler), func() { changes++ })
 		ctx, end := context.WithCancel(t.Context())
 		go g.run(ctx)
 		time.Sleep(time.Hour) // nothing else happens
@@ -111,7 +111,7 @@ func TestGuardian_RetriesWhatWasKilled(t *testing.T) {
 func TestGuardian_AsksNobodyWithoutExclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnitOfGuard()
-		g := newGuardian(u, slog.New(slog.DiscardHandler), func() {})
+		g := newGuardian(u, u, slog.New(slog.DiscardHandler), func() {})
 		ctx, end := context.WithCancel(t.Context())
 		go g.run(ctx)
 		synctest.Wait()

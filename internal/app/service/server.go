@@ -80,7 +80,8 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s.config = newEffectiveConfig(h, log)
 	s.metrics, s.agents = newExporter(h, s.notify.WatchdogInterval() > 0, log), &agentSocket{host: h, log: log}
 	s.status = newStatusPublisher(h, s.config, s.metrics, s.notify.Status, log)
-	s.guard = newGuardian(hostGuard{h, s.config.observers}, log, s.status.refresh)
+	guard := hostGuard{h, s.config.observers}
+	s.guard = newGuardian(guard, guard, log, s.status.refresh)
 	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, log)
 	s.config.changed = s.leases.ApplyLimits
 	s.dropins = newKeeper(h, s.config, s.status.refresh, log)
