@@ -53,7 +53,7 @@ func run(ctx context.Context, remove bool) error {
 		return fmt.Errorf("the host's root with its systemd is not at %s, run the container with --volume=/:%s:rslave: %w", host, host, err)
 	}
 	if hostimage.HasPackage(host) {
-		return errors.New("the host has dcm's package: remove that, or this container")
+		return errors.New("dcm's package is installed on the host. hint: remove the package, or this container")
 	}
 	// After this, paths are those of the host.
 	if err := errors.Join(unix.Chroot(host), os.Chdir("/")); err != nil {
@@ -75,7 +75,7 @@ func keep(ctx context.Context, start, stop func(context.Context) error) error {
 	err := start(ctx)
 	switch {
 	case err == nil:
-		fmt.Fprintln(os.Stderr, "dcm-host: dcm.service runs on the host; see there: journalctl -u dcm -u dcm-apply")
+		fmt.Fprintln(os.Stderr, "dcm-host: dcm.service runs; for its journal run on the host: journalctl -u dcm -u dcm-apply")
 		<-ctx.Done()
 	case ctx.Err() == nil:
 		return err

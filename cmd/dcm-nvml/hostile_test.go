@@ -62,7 +62,7 @@ func TestLibrary_MissingFunctions(t *testing.T) {
 		name   string
 		hidden []string
 		do     func(machine) nvml.Reply
-		kind   nvml.Kind // "": it works, with a note
+		kind   nvml.Kind // "": the call succeeds, with a note
 		text   string
 	}{
 		{"functions that each request needs", []string{"nvmlInit_v2", "nvmlDeviceGetMigMode"}, func(m machine) nvml.Reply { return m.look(first) }, nvml.Unusable, "lacks nvmlInit_v2, nvmlDeviceGetMigMode"},

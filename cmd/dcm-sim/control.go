@@ -24,7 +24,7 @@ func newFault() *cobra.Command {
 	var f sim.Fault
 	mount := mountFlag(c)
 	flags := c.Flags()
-	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; with load, all is the load as a whole")
+	gpu := flags.String("gpu", "all", "PCI address, or all for any GPU; with --op load, a GPU fails its probe, all fails the load")
 	op := flags.String("op", string(sim.OpNow), "compute, memory, read, unload, load, show; now for --vanish and --appear")
 	times := flags.String("times", "1", "number of times, or always")
 	clearAll := flags.Bool("clear", false, "disarm every fault")

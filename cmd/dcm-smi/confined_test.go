@@ -89,7 +89,7 @@ func TestLibrary_UntrustedOwner(t *testing.T) {
 		{"writable by all", func(_, lib string) (string, error) { return lib, os.Chmod(lib, 0o777) }, "mode 0777"},
 		{"writable by its group", func(_, lib string) (string, error) { return lib, os.Chmod(lib, 0o775) }, "mode 0775"},
 		{"of another user", func(_, lib string) (string, error) { return lib, os.Lchown(lib, other, 0) }, "belongs to user 4711"},
-		{"in a directory of another user", func(dir, lib string) (string, error) { return lib, os.Lchown(dir, other, 0) }, "on the way to it, belongs to user 4711"},
+		{"in a directory of another user", func(dir, lib string) (string, error) { return lib, os.Lchown(dir, other, 0) }, "on its path, belongs to user 4711"},
 		{"in a directory that all can write to", func(dir, lib string) (string, error) { return lib, os.Chmod(dir, 0o777) }, "mode 0777"},
 		{"link of another user", func(dir, lib string) (string, error) {
 			link := filepath.Join(dir, "link")
@@ -111,7 +111,7 @@ func TestLibrary_UntrustedOwner(t *testing.T) {
 			}
 			link := filepath.Join(dir, "link")
 			return link, os.Symlink("theirs/lib.so", link)
-		}, "theirs, on the way to it, belongs"},
+		}, "theirs, on its path, belongs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lib, root := library(t, standin.Latest()), tree(t)

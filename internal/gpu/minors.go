@@ -134,11 +134,11 @@ func (m Minors) limitedTo64(needed int) (is bool, by string) {
 	case m.Highest >= firstExtendedMinor:
 		return false, fmt.Sprintf("minor %d is in use", m.Highest)
 	case len(m.Cards) >= limitedMinors && needed > limitedMinors:
-		return true, "so many are in use, and none beyond"
+		return true, "all of them are in use, and no higher minor"
 	case m.Kernel == "":
-		return true, "those before 6.12, but for 6.11.1 and 6.6.53"
+		return true, "kernels from 6.12, 6.11.1 and 6.6.53 on have more"
 	}
-	return !hasExtendedMinors(m.Kernel), "by its number, kernels from 6.12, 6.11.1 and 6.6.53 on having more"
+	return !hasExtendedMinors(m.Kernel), "according to its version; kernels from 6.12, 6.11.1 and 6.6.53 on have more"
 }
 
 // hasExtendedMinors reports whether a kernel of that release has more than 64 minors.

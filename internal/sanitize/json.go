@@ -17,11 +17,11 @@ func JSON(document []byte, v any) error {
 		return Error(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the JSON document")
+		return errors.New("text follows the JSON document")
 	}
 	escaped, err := json.Marshal(walk(tree))
 	if err != nil {
-		return fmt.Errorf("cannot take in a JSON document: %w", err)
+		return fmt.Errorf("cannot decode a JSON document: %w", err)
 	}
 	return Error(json.Unmarshal(escaped, v))
 }

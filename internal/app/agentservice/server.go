@@ -45,7 +45,7 @@ func Run(ctx context.Context, h *host.Host, log *slog.Logger) error {
 func inheritedListener() (*net.UnixListener, error) {
 	const first = 3
 	if sanitize.Env("LISTEN_PID") != strconv.Itoa(os.Getpid()) || sanitize.Env("LISTEN_FDS") != "1" {
-		return nil, fmt.Errorf("no socket to answer on: %s passes it", unitname.AgentSocket)
+		return nil, fmt.Errorf("no socket was passed. hint: start %s", unitname.AgentSocket)
 	}
 	unix.CloseOnExec(first)
 	file := os.NewFile(first, unitname.AgentSocket)

@@ -39,7 +39,7 @@ func (a *server) UseFor(ctx context.Context, from varlink.Peer, text, profile st
 	case errors.As(err, &failed) && !failed.Undone:
 		log.Warn(fmt.Sprintf("an agent, %s, has selected %s, which is not on the GPUs: %v", who, name, err))
 	default:
-		log.Warn(fmt.Sprintf("what an agent, %s, selects is not taken: %v", who, err))
+		log.Warn(fmt.Sprintf("the selection of an agent, %s, is refused: %v", who, err))
 	}
 	return out, err
 }

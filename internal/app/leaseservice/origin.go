@@ -29,7 +29,7 @@ func readOrigin(ctx context.Context, conn *systemd.Conn, cgroup string) (o origi
 	if o.properties, err = conn.Processes.Origin(ctx, cgroup, lease.Made); err != nil {
 		return o, err
 	}
-	// What another lease lets the process open is no loss.
+	// The devices of the lease that the process leaves are not counted as lost.
 	o.lost, o.unknown = conn.Cgroups.Filters(ctx, slices.DeleteFunc(systemd.UnitsOf(cgroup), lease.Made))
 	return o, nil
 }
@@ -86,7 +86,8 @@ func identify(h *host.Host, cgroup string) (cgroupID, bool) {
 	return cgroupID{cgroup, info.Sys().(*syscall.Stat_t).Ino}, true
 }
 
-// steady reports whether the origin of a cgroup stays as it is.
+// steady reports whether the origin of a cgroup can be cached: its unit is active, and
+// systemctl set-property has changed none of its units.
 func steady(ctx context.Context, h *host.Host, conn *systemd.Conn, cgroup string) (bool, error) {
 	units := systemd.UnitsOf(cgroup)
 	if len(units) == 0 || slices.ContainsFunc(units, editedUnits(h)) {

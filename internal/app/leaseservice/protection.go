@@ -96,10 +96,10 @@ func (p protection) Reachable(ctx context.Context, unit string, nodes []string) 
 		case node == "":
 			return ""
 		case n == maxGuardRuns:
-			return node + " may not open: it is guarded for another holder"
+			return node + " may fail to open: the guard's table has it for another holder"
 		}
 		if err := p.run(ctx); err != nil {
-			return "some devices may not open yet: " + err.Error()
+			return "some devices may fail to open: " + err.Error()
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (p protection) LimitMemory(ctx context.Context, unit string, caps lease.Mem
 		}
 		now, err := dmem.Tree{Root: p.host.Path("sys/fs/cgroup")}.Capped(filepath.Join(unitname.Slice, unit))
 		if err == nil && capped(now, caps) {
-			return fmt.Sprintf("shared: of the memory you may have %s, by the cgroup", caps)
+			return fmt.Sprintf("shared: the cgroup limits the memory to %s", caps)
 		}
 	}
 	return not + p.uncapped()
@@ -158,7 +158,7 @@ func (p protection) uncapped() string {
 	case err != nil:
 		return err.Error()
 	case state == nil || state.Uncapped == "":
-		return "dcm-guard has not said why"
+		return "dcm-guard.service reported no reason"
 	default:
 		return state.Uncapped
 	}

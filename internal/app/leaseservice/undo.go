@@ -76,7 +76,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 			continue
 		}
 		if err := m.pid1.processes.Attach(ctx, unit, below, uint32(pid)); err == nil {
-			m.log.Warn("a process was moved back out of a lease that was not given", "pid", pid, "to", unit, "unit", scope)
+			m.log.Warn("a process was moved back out of a lease that was not granted", "pid", pid, "to", unit, "unit", scope)
 			return nil
 		}
 	}
@@ -100,7 +100,7 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 	}
 	err := m.pid1.transients.StartScope(ctx, s)
 	if err == nil {
-		m.log.Warn("a process was moved out of a lease that was not given", "pid", pid, "to", s.Name, "slice", s.Slice, "unit", scope)
+		m.log.Warn("a process was moved out of a lease that was not granted", "pid", pid, "to", s.Name, "slice", s.Slice, "unit", scope)
 	}
 	return err
 }

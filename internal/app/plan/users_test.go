@@ -22,7 +22,8 @@ func eachReservation() []config.Reservation {
 	return list
 }
 
-// The reservations are i0 and w for instance 0 and 1; i1 is for instance 1 too.
+// i0 and i1 have reserved the instances at slots 0 and 4, which they need not have open. w is a service
+// with whole GPUs, which every change of a GPU restarts, so it is never counted.
 func TestWithInstances(t *testing.T) {
 	list := eachReservation()
 	h, devices := written(t, list)

@@ -35,7 +35,7 @@ type Views struct {
 // ShapeText is how a GPU is divided, in the words of an account.
 func ShapeText(s partition.Shape) string { return gather.Shape(s).String() }
 
-// ReadViews looks at the GPUs in every way that there is.
+// ReadViews reads the GPUs from every available source.
 func ReadViews(ctx context.Context, h *host.Host, cfg *config.Config) (Views, error) {
 	node := host.OpenNode(h, cfg)
 	devices, err := node.Devices(ctx)

@@ -15,7 +15,7 @@ import (
 type agentSocket struct {
 	host  *host.Host
 	log   *slog.Logger
-	known bool // open is what was asked for last
+	known bool // open is the state that was requested last
 	open  bool
 }
 

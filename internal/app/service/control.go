@@ -59,7 +59,7 @@ func (c control) request(ctx context.Context, asked runstate.Asked) (runstate.St
 }
 
 func (c control) Apply(ctx context.Context, who dbusapi.Caller) (string, error) {
-	why := "asked over the bus to apply"
+	why := "Apply() was called over D-Bus"
 	if w := c.host.Who(who.PID, who.UID); w.UID == 0 && w.Unit == unitname.Agent {
 		why = "an agent has selected it"
 	}
@@ -99,7 +99,7 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 		return "", errors.New("nothing was changed: no profile is named")
 	}
 	// The event of the written file may begin the run before the request does.
-	cause := c.cause(who, "asked over the bus to use "+profile)
+	cause := c.cause(who, "Use() was called over D-Bus "+profile)
 	_ = c.host.Note(cause)                    // without it the request still has the cause
 	defer func() { _, _ = c.host.Signed() }() // removes a note that no run has taken
 	if err := c.choose(ctx, profile); err != nil {
@@ -135,7 +135,7 @@ func (c control) choose(ctx context.Context, profile string) error {
 }
 
 func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {
-	s, err := c.ask(ctx, who, "asked over the bus to reload")
+	s, err := c.ask(ctx, who, "Reload() was called over D-Bus")
 	if err == nil && s.Config != "" {
 		err = &dbusapi.ConfigError{Err: errors.New(s.Config)}
 	}

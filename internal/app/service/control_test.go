@@ -79,7 +79,7 @@ func TestApply_TakesTheCallersNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, shown := answeringWith(t, h, runstate.State{Phase: runstate.Idle})
-	for pid, want := range map[int]string{os.Getpid(): "dcm apply whole", 1: "asked over the bus to apply"} {
+	for pid, want := range map[int]string{os.Getpid(): "dcm apply whole", 1: "Apply() was called over D-Bus"} {
 		if err := h.Sign([]string{"dcm", "apply", "whole"}); err != nil {
 			t.Fatal(err)
 		}

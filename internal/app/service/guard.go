@@ -38,7 +38,7 @@ type guardian struct {
 	table   guardTable
 	unit    guardUnit
 	log     *slog.Logger
-	changed func() // called when the table becomes as wanted, or stops being so
+	changed func() // called when the table becomes correct or incorrect
 	nudges  chan struct{}
 
 	logged string // the error that was logged last
@@ -90,9 +90,9 @@ func (g *guardian) logOnce(err error) {
 		return
 	}
 	if g.logged = text; err != nil {
-		g.log.Warn("the guard's table is not as wanted, so partitions may be open to others or closed to their holders: "+text, "unit", unitname.Guard)
+		g.log.Warn("the guard's table is wrong, so partitions may be open to others or closed to their holders: "+text, "unit", unitname.Guard)
 	} else {
-		g.log.Info("the guard's table is as wanted again", "unit", unitname.Guard)
+		g.log.Info("the guard's table is correct again", "unit", unitname.Guard)
 	}
 	g.changed()
 }

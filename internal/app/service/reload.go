@@ -13,10 +13,10 @@ import (
 func HangUp(mainPID string) error {
 	pid, err := strconv.Atoi(mainPID)
 	if err != nil || pid <= 1 {
-		return exitcode.With(exitcode.Usage, fmt.Errorf("$MAINPID is %q, which is no daemon; systemctl reload dcm sets it", mainPID))
+		return exitcode.With(exitcode.Usage, fmt.Errorf("$MAINPID: not the id of the daemon's process (found %q). hint: run systemctl reload dcm", mainPID))
 	}
 	if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
-		return fmt.Errorf("cannot ask the daemon, process %d, to look again: %w", pid, err)
+		return fmt.Errorf("cannot signal the daemon (process %d): %w", pid, err)
 	}
 	return nil
 }

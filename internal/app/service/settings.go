@@ -102,7 +102,7 @@ func rest(cfg *config.Config) string {
 
 // polling is the warning that changes are noticed late.
 func polling(why error) string {
-	return fmt.Sprintf("%v; the daemon looks for changes every %s until one is", why, watch.PollInterval)
+	return fmt.Sprintf("%v; until one is, the daemon checks for changes every %s", why, watch.PollInterval)
 }
 
 func stale(h *host.Host, s daemon.Settings) ([]string, error) {

@@ -89,10 +89,10 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 // stuck returns the error of a step that succeeded without effect.
 func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
 	if !done.Kind.Reloads() {
-		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes: still to do is %q", next)
+		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes; remaining step: %q", next)
 	}
 	return &refusal{
-		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect: still to do is %q", next),
+		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect; remaining step: %q", next),
 		hint: "see the kernel's log (journalctl -k -g " + driverName(r.node.Driver, done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
 
 		reboot: r.blame.unusedNow(ctx, done.Kind.Vendor()),
@@ -158,7 +158,7 @@ func (r *run) settle(ctx context.Context, want partition.Layout) error {
 	}
 	steps, err := r.replan(ctx, want)
 	if err == nil && len(steps) > 0 {
-		err = fmt.Errorf("the driver reported success, and has reverted it within %v: still to do is %q", r.opt.SettleDelay, steps[0])
+		err = fmt.Errorf("the driver reported success, and has reverted it within %v; remaining step: %q", r.opt.SettleDelay, steps[0])
 	}
 	return err
 }

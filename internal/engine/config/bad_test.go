@@ -27,8 +27,8 @@ var bad = []struct{ name, text, want string }{
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
 	{"string for a boolean", "[apply]\nreload-driver = \"yes\"", `:2: apply.reload-driver = "yes": must be true or false, not a string`},
 	{"unknown value", "[apply]\non-failure = \"rolback\"\nreboot = \"always\"",
-		`:2: apply.on-failure = "rolback": not what to do on a failure; did you mean "rollback"? accepted: rollback, keep
-:3: apply.reboot = "always": not when to reboot; accepted: never, once`},
+		`:2: apply.on-failure = "rolback": not a known value; did you mean "rollback"? accepted: rollback, keep
+:3: apply.reboot = "always": not a known value; accepted: never, once`},
 	{"value in another case", "[profiles.x]\ncompute = \"cpx\"", `:2: profiles.x.compute = "cpx": not a compute partition mode; did you mean "CPX"? accepted: SPX, DPX, TPX, QPX, CPX`},
 	{"date for a mode", "[profiles.x]\ncompute = 1979-05-27\nmemory = nan",
 		`:2: profiles.x.compute: must be a string, not a date or time; accepted: SPX, DPX, TPX, QPX, CPX
@@ -83,7 +83,7 @@ var bad = []struct{ name, text, want string }{
 :8: profiles.x.skip = "gpu0": not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :9: profiles.x.skip = true: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
 	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a clean absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
-	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not what to do with a service that is found using a GPU; accepted: report, include, off`},
+	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not a known value; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"several errors", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
@@ -143,7 +143,7 @@ func TestLoad_ChecksHiddenValue(t *testing.T) {
 		"etc/dcm/dcm.toml":           "[apply]\nreboot = \"twice\"\n",
 		"etc/dcm/dcm.toml.d/10.toml": "[apply]\nreboot = \"once\"\n",
 	}.Write(t)
-	want := `/etc/dcm/dcm.toml:2: apply.reboot = "twice": not when to reboot; accepted: never, once`
+	want := `/etc/dcm/dcm.toml:2: apply.reboot = "twice": not a known value; accepted: never, once`
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -131,7 +131,7 @@ func over(root *source.Node, lasting choice) string {
 		OrNone(name), OrNone(before), at, OrNone(lasting.name))
 }
 
-// says returns the selection of a document, whether valid or not.
+// says returns the profile that a document selects, valid or not.
 func says(root *source.Node) choice {
 	n := root.At("profile")
 	if n == nil {

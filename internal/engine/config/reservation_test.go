@@ -96,7 +96,7 @@ func TestLoad_BadReservations(t *testing.T) {
 		{"[[reservation]]\nunit = \"a@b\"\npartitions = 1\n[[reservation]]\nunit = \"a-b\"\npartitions = 1\n", `:4: reservation: the name "a-b" is already used, at `},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"intel\"\n", `:4: reservation.vendor = "intel": not a vendor; accepted: amd, nvidia`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nmode = \"3g\"\n", `:4: reservation.mode = "3g": not a mode of partitions; accepted: a compute mode, such as CPX`},
-		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is one of NVIDIA's partitions, not of AMD's`},
+		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is for partitions of NVIDIA (want one for AMD)`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
 		{"[leases]\nmax-slots-per-user = -1\n", ":2: leases.max-slots-per-user = -1: out of range"},
 		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},

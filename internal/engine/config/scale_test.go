@@ -32,8 +32,8 @@ func largeTexts() map[string]string {
 	}
 }
 
-// The bound is far from what it takes, and farther from what anything quadratic
-// in the size of the file takes.
+// The time limit is several times what a load takes, and far below the time of an algorithm that is
+// quadratic in the size of the file.
 func TestLoad_LargestFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds, most of them in the decoder")

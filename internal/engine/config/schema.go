@@ -17,21 +17,21 @@ func schema() rule.Rule {
 		"clients": rule.Table(map[string]rule.Rule{
 			"units":    rule.List(rule.Scalar("a string", rule.Unit), rule.WarnRepeatedUnits),
 			"require":  rule.Boolean(),
-			"discover": rule.OneOf("what to do with a service that is found using a GPU", Suggest, Include, NoDiscovery),
+			"discover": rule.OneOf("a known value", Suggest, Include, NoDiscovery),
 		}, nil),
 		"client": declaredClients(),
 		"budget": budgets(),
 		"apply": rule.Table(map[string]rule.Rule{
-			"unit-of-change": rule.OneOf("what succeeds or is rolled back together", Node, GPU),
-			"on-failure":     rule.OneOf("what to do on a failure", Rollback, Keep),
+			"unit-of-change": rule.OneOf("a known value", Node, GPU),
+			"on-failure":     rule.OneOf("a known value", Rollback, Keep),
 			"reload-driver":  rule.Boolean(),
 			"at-load":        rule.Boolean(),
 			"device-timeout": timeout(),
-			"reboot":         rule.OneOf("when to reboot", Never, Once),
+			"reboot":         rule.OneOf("a known value", Never, Once),
 			"settle-time":    settleTime(),
 		}, nil),
 		"daemon": rule.Table(map[string]rule.Rule{
-			"drift": rule.OneOf("what to do about a drift", Repair, Report),
+			"drift": rule.OneOf("a known value", Repair, Report),
 		}, nil),
 		"gpu": rule.Table(map[string]rule.Rule{
 			"backend": rule.OneOf("a backend", Auto, Sysfs, AMDSMI),

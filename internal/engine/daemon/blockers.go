@@ -90,7 +90,7 @@ func (b *blockers) unrestartable(holders []runstate.Holder) []blocker {
 			why = "its unit file is gone"
 		}
 		out = append(out, blocker{"systemd cannot restart " + c.ID + ", a client: " + why,
-			"give " + c.ID + " a unit file that can be used (systemctl unmask, or put it back; then systemctl daemon-reload), or stop it"})
+			"give " + c.ID + " a valid unit file (systemctl unmask, or restore it; then systemctl daemon-reload), or stop it"})
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func TestStart(t *testing.T) {
 		name   string
 		given  func(h *host)
 		events string
-		err    string // of Run; "" if it stays
+		err    string // that Run returns; "" if the daemon keeps running
 	}{
 		{"nothing to do touches no unit", func(h *host) {}, "READY", ""},
 		{"no profile leaves the GPUs alone", func(h *host) { h.settings.Selected, h.steps = false, 3 }, "READY", ""},

@@ -210,7 +210,7 @@ func TestRequests_EditOfTheSameCommand(t *testing.T) {
 			var q requests
 			q.note(noted)
 			q.take(false)
-			q.add(Request{Asked: runstate.Asked{Why: "asked over the bus to apply", Who: &runstate.Who{PID: test.pid}}}, test.underway)
+			q.add(Request{Asked: runstate.Asked{Why: "Apply() was called over D-Bus", Who: &runstate.Who{PID: test.pid}}}, test.underway)
 			if got := q.take(false); got.Rolling != test.want {
 				t.Errorf("next pass %+v, want rolling %t", got, test.want)
 			}
@@ -248,8 +248,8 @@ func TestAsked_SavedBeforeRun(t *testing.T) {
 		t.Errorf("after a drift: %q, want %q", got, want)
 	}
 	done := make(chan runstate.State, 1)
-	person := runstate.Asked{Why: "asked over the bus to apply", Who: &runstate.Who{UID: 1000, User: "alice"}}
-	if got, want := asked(func() { h.requests <- Request{person, done} }), "asked over the bus to apply, by alice"; got != want {
+	person := runstate.Asked{Why: "Apply() was called over D-Bus", Who: &runstate.Who{UID: 1000, User: "alice"}}
+	if got, want := asked(func() { h.requests <- Request{person, done} }), "Apply() was called over D-Bus, by alice"; got != want {
 		t.Errorf("after a request: %q, want %q", got, want)
 	}
 }

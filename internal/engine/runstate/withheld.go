@@ -19,7 +19,7 @@ import (
 // requests write the directory, one after the other.
 type Withheld struct{ Dir string }
 
-// WithheldIn returns those in the runtime directory.
+// WithheldIn returns the withheld clients of a runtime directory.
 func WithheldIn(dir string) Withheld { return Withheld{filepath.Join(dir, unitname.WithheldDir)} }
 
 // Read returns the GPUs for which clients are withheld, by client. A client whose file was not written
@@ -82,7 +82,7 @@ func (w Withheld) Keep(keep func(unit string, gpu partition.Address) bool) error
 	for unit, gpus := range all {
 		left := slices.DeleteFunc(slices.Clone(gpus), func(a partition.Address) bool { return !keep(unit, a) })
 		switch {
-		case len(left) == len(gpus): // among them those without a GPU: only Clear releases them
+		case len(left) == len(gpus): // also a client without a GPU, which only Clear releases
 		case len(left) == 0:
 			err = errors.Join(err, os.Remove(filepath.Join(w.Dir, unit)))
 		default:

@@ -125,7 +125,7 @@ func checkPolkit(c call, action string, details map[string]string) error {
 	case result.Challenge && !interactive:
 		return busError(errorInteractive, fmt.Sprintf("%s needs an administrator's password", action))
 	case result.Challenge:
-		return busError(errorDenied, fmt.Sprintf("%s needs an administrator's password, and no polkit agent could ask for it", action))
+		return busError(errorDenied, fmt.Sprintf("%s needs an administrator's password, and no polkit agent is available to prompt for it", action))
 	}
 	return busError(errorDenied, fmt.Sprintf("polkit does not allow %s", action))
 }

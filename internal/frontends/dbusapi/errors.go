@@ -104,7 +104,7 @@ func toBusError(err error) error {
 	case errors.As(err, &overtaken):
 		return busError(errorOvertaken, err.Error())
 	case err == context.DeadlineExceeded: // not wrapped: it is from a wait for other calls
-		return busError(errorLimit, "dcm has too much to do to answer in time; try again")
+		return busError(errorLimit, "dcm is overloaded and cannot answer in time; try again")
 	case errors.As(err, &insufficient):
 		return busError(errorInsufficient, err.Error())
 	case errors.As(err, &impossible):

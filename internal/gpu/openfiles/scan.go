@@ -42,7 +42,7 @@ func NewScan(proc string, nodes *Nodes, each time.Duration) *Scan {
 type openFile struct {
 	pid, fd int // pid of the thread that owns the descriptor table; fd is -1 for a mapping
 	device  string
-	weight  int // what it adds to the driver's use count
+	weight  int // its part of the driver's use count
 }
 
 // result is the result of inspecting one process.

@@ -32,7 +32,7 @@ func ParseCriteria(vendor, mode string) (Criteria, error) {
 	case err != nil:
 		return Criteria{}, err
 	case s.Vendor != 0 && s.Vendor != of:
-		return Criteria{}, fmt.Errorf("mode %s is one of %s's partitions, not of %s's", mode, of, s.Vendor)
+		return Criteria{}, fmt.Errorf("mode %s is for partitions of %s (want one for %s)", mode, of, s.Vendor)
 	}
 	return s, nil
 }

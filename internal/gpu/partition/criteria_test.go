@@ -24,7 +24,7 @@ func TestCriteria(t *testing.T) {
 		{"", "CPX/NPS4", nil, "there is no partition CPX/NPS4: there are amd CPX/NPS1, nvidia 3g.40gb"},
 		{"nvidia", "2g.20gb", nil, "there is no partition nvidia 2g.20gb: there are "},
 		{"intel", "", nil, `vendor is "intel"; accepted are amd`},
-		{"amd", "3g.40gb", nil, "mode 3g.40gb is one of NVIDIA's partitions, not of AMD's"},
+		{"amd", "3g.40gb", nil, "mode 3g.40gb is for partitions of NVIDIA (want one for AMD)"},
 		{"", "MIG 3g.40gb", nil, "no mode of a partition; accepted are a compute mode"},
 		{"", "CPX/", nil, "no mode of a partition"},
 		{"", "cpx", nil, "no mode of a partition"},

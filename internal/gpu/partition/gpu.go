@@ -191,7 +191,7 @@ func (s Selector) String() string {
 func (s Selector) find(gpus []GPU) (int, error) {
 	if s.Address == "" {
 		if len(gpus) == 0 {
-			return 0, fmt.Errorf("there is no GPU with index %d: this node has none that it could be", s.Index)
+			return 0, fmt.Errorf("there is no GPU with index %d: this node has no GPUs of that kind", s.Index)
 		}
 		if s.Index < 0 || s.Index >= len(gpus) {
 			return 0, fmt.Errorf("there is no GPU with index %d: this node has %d (0 to %d)", s.Index, len(gpus), len(gpus)-1)

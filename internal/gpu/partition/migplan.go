@@ -223,7 +223,7 @@ func (g GPU) needsModeSwitch(w MIG) bool {
 func checkMIG(g GPU, w Shape, fits packCache) string {
 	switch {
 	case w.MIG == nil:
-		return "it has no modes, but MIG"
+		return "it has MIG and no modes"
 	case g.MIG == nil:
 		return "it has no MIG"
 	case g.GeometryBlocked != "":

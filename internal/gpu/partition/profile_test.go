@@ -67,7 +67,7 @@ func TestLayout_Contradictions(t *testing.T) {
 			"profile \"p\" does not fit this node: skip: there is no partitionable GPU at 0000:ff:00.0: this node has 0000:05:00.0, 0000:26:00.0, 0000:46:00.0"},
 		{"more than there are", three,
 			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 4}}},
-			"profile \"p\" does not fit this node: group 1: asks for 4 GPUs, 3 are left of 3"},
+			"profile \"p\" does not fit this node: group 1: too many GPUs (found 4, want at most 3 of 3)"},
 		{"fewer than there are", three,
 			Profile{Name: "p", Groups: []Group{{Compute: CPX, Count: 1}}},
 			"profile \"p\" does not fit this node: 2 GPUs are in no group (0000:26:00.0, 0000:46:00.0): add a group with count = \"rest\", or skip them"},

@@ -79,7 +79,7 @@ func (r *resolver) takeNext(groups []Group, i int) []GPU {
 		free = slices.DeleteFunc(free, func(g GPU) bool { return kept[g.Address] })
 	case group.Count > len(free):
 		all := r.matching(func(g GPU) bool { return group.accepts(g) })
-		r.fail("group %d: asks for %d GPUs, %d are left of %d", i+1, group.Count, len(free), len(all))
+		r.fail("group %d: too many GPUs (found %d, want at most %d of %d)", i+1, group.Count, len(free), len(all))
 		return nil
 	default:
 		free = free[:group.Count]

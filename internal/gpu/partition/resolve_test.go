@@ -66,7 +66,7 @@ func TestLayout_MixedNode(t *testing.T) {
 		{"a family", Profile{Groups: []Group{{Family: Balanced, Rest: true}}}, "- -" + strings.Repeat(" 3g.40gb+2g.20gb+2×1g.10gb", 4) + " 2g.12gb+2×1g.6gb"},
 		{"an ambiguous skipped index", Profile{Compute: CPX, MIG: &MIG{}, Skip: []Selector{{Index: 0}}},
 			"skip: GPU 0 is ambiguous, since AMD and NVIDIA GPUs are counted separately: use the PCI address"},
-		{"more than there are", Profile{Groups: []Group{{MIG: whole, Devices: h100, Count: 5}}}, "group 1: asks for 5 GPUs, 4 are left of 4"},
+		{"more than there are", Profile{Groups: []Group{{MIG: whole, Devices: h100, Count: 5}}}, "group 1: too many GPUs (found 5, want at most 4 of 4)"},
 		{"none is meant", Profile{Groups: []Group{{MIG: whole, Devices: []Filter{{Device: 0x2901}}, Rest: true}}},
 			"its groups match no GPU of this node (found MI300X, H100-80GB, A30, want device 0x2901)"},
 		{"an index, and another model", Profile{Groups: []Group{

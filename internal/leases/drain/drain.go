@@ -95,11 +95,11 @@ func Notes(h *host.Host) []string {
 		for i, a := range w.GPUs {
 			gpus[i] = string(a)
 		}
-		return []string{fmt.Sprintf("%s%sthe leases of %s, and no new ones of these GPUs are given", w.Holder, waits, strings.Join(gpus, ", "))}
+		return []string{fmt.Sprintf("%s%sthe leases of %s, and no new ones are granted on these GPUs", w.Holder, waits, strings.Join(gpus, ", "))}
 	}
 	var units []string
 	for _, l := range host.LeaseHolders(h) {
 		units = append(units, l.Unit)
 	}
-	return []string{fmt.Sprintf("%s%sall leases (%s), and no new ones are given", w.Holder, waits, strings.Join(units, ", "))}
+	return []string{fmt.Sprintf("%s%sall leases (%s), and no new ones are granted", w.Holder, waits, strings.Join(units, ", "))}
 }

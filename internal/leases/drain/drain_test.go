@@ -28,7 +28,7 @@ func TestStart_OneDrainOnly(t *testing.T) {
 		t.Errorf("second drain: got %v, want ErrLocked", err)
 	}
 	got := strings.Join(Notes(h), "; ")
-	if !strings.HasPrefix(got, `dcm apply --when-\x1bidle, by `) || !strings.Contains(got, "waits for the end of all leases (dcm-lease-0-4f1c09aa.scope), and no new ones are given") {
+	if !strings.HasPrefix(got, `dcm apply --when-\x1bidle, by `) || !strings.Contains(got, "waits for the end of all leases (dcm-lease-0-4f1c09aa.scope), and no new ones are granted") {
 		t.Errorf("notes: got %s", got)
 	}
 	if w := Now(h); !w.Everything() || !w.Concerns(gpu) {
@@ -40,7 +40,7 @@ func TestStart_OneDrainOnly(t *testing.T) {
 	if w := Now(h); w.Everything() || !w.Concerns(gpu) || w.Concerns("0000:85:00.0") {
 		t.Errorf("drain of one GPU: got %+v", w)
 	}
-	if got := strings.Join(Notes(h), "; "); !strings.Contains(got, "waits for the end of the leases of 0000:65:00.0, and no new ones of these GPUs are given") {
+	if got := strings.Join(Notes(h), "; "); !strings.Contains(got, "waits for the end of the leases of 0000:65:00.0, and no new ones are granted on these GPUs") {
 		t.Errorf("notes of one GPU: got %s", got)
 	}
 	d.End()

@@ -77,9 +77,9 @@ func TestAcquire_Refusals(t *testing.T) {
 		{"reserved for an inactive unit", func(h *host) { h.reserved = map[string]string{"0000:05:00.0-1": "vllm"} }, ask(8), "8 partitions requested, but at most 7 of 8 can be leased; reserved: vllm 1"},
 		{"held by a unit", func(h *host) {
 			h.tenants = []UnitDevices{{"vllm.service", true, []string{"/dev/kfd", "/dev/dri/renderD130"}}, {"old.service", false, []string{"/dev/dri/renderD131"}}}
-		}, ask(8), "8 partitions asked for, but 7 of 8 are free; the others have vllm.service"},
+		}, ask(8), "8 partitions requested, but 7 of 8 are free; the others have vllm.service"},
 		{"open in a process", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, ask(8), "7 of 8 are free; the others have python[4711]"},
-		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs asked for, but 1 of 2 is free; the others have python[4711]"},
+		{"a whole GPU", func(h *host) { h.open = map[string][]string{"0000:26:00.0-3": {"python[4711]"}} }, Request{Want: placement.Want{GPUs: 2}}, "2 whole GPUs requested, but 1 of 2 is free; the others have python[4711]"},
 		{"partitioning", func(h *host) { h.changing = true }, ask(1), "the GPUs are being partitioned"},
 		{"the caller has ended", func(h *host) { delete(h.starts, 1) }, ask(1), "process 1: has ended"},
 		{"another process has the PID", func(h *host) { h.starts[1] = 9 }, ask(1), "process 1: has ended"},

@@ -115,8 +115,8 @@ func arrivals(t *testing.T, r *rand.Rand) {
 	for i, a := range started {
 		most := longestHoldLimit + OvertakeLimit + 2*time.Minute
 		for _, b := range started {
-			// Root's requests come before all others. Another request may start if its limit ends before that of
-			// root's lease, even if root's process then ends earlier.
+			// Root's requests come before all others, so each prolongs the wait. It can prolong it by its whole
+			// time limit: until then other requests may start, even if root's process exits earlier.
 			if b.uid == 0 && b.began.After(a.first) && !b.began.After(a.began) {
 				most += max(b.hold, b.time)
 			}

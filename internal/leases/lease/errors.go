@@ -18,7 +18,7 @@ var ErrUnreadable = errors.New("cannot read the dynamic GPUs")
 // waits for the end of all leases ([ErrDraining]).
 var (
 	ErrChanging = errors.New("the GPUs are being partitioned")
-	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are given", ErrChanging)
+	ErrDraining = fmt.Errorf("%w when the leases have ended, and until then no new ones are granted", ErrChanging)
 )
 
 // InsufficientError is returned if too few partitions are free, or earlier requests wait for them.

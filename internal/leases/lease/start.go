@@ -67,7 +67,7 @@ func (s *starter) verifyReplaced(before string) error {
 	if before == "" || s.host.Processes.Empty(before) {
 		return nil
 	}
-	return fmt.Errorf("%s, which was to be exchanged, has other processes now", before)
+	return fmt.Errorf("%s has other processes now, so that it cannot be replaced", before)
 }
 
 // NotExclusive begins the note of an exclusive lease that is not exclusive.

@@ -227,7 +227,7 @@ func TestMoved_ReportsThePosition(t *testing.T) {
 		c.host.Stop(t.Context(), held.Unit)
 		c.given(first)
 		synctest.Wait()
-		want := "2 of 2: 8 partitions asked for, but 0 of 8 are free\n1 of 1: 8 partitions asked for, but 0 of 8 are free"
+		want := "2 of 2: 8 partitions requested, but 0 of 8 are free\n1 of 1: 8 partitions requested, but 0 of 8 are free"
 		if got := strings.Join(positions, "\n"); got != want {
 			t.Errorf("positions: got\n%s\nwant\n%s", got, want)
 		}

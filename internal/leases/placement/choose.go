@@ -61,7 +61,7 @@ type ShortError struct {
 
 func (e *ShortError) Error() string {
 	n, of := e.Want.amount()
-	return fmt.Sprintf("%s asked for, but %d of %d %s free", text.Count(n, of), e.Free, e.Of, are(e.Free))
+	return fmt.Sprintf("%s requested, but %d of %d %s free", text.Count(n, of), e.Free, e.Of, are(e.Free))
 }
 
 func are(n int) string {

@@ -93,10 +93,10 @@ func TestShortOfPartitions(t *testing.T) {
 		taken string
 		text  string
 	}{
-		{Want{Partitions: 17}, "", "17 partitions asked for, but 16 of 16 are free"},
-		{Want{Partitions: 9, Among: []partition.Address{gpu(0)}}, "0:0-6", "9 partitions asked for, but 1 of 8 is free"},
-		{Want{Partitions: 1, Kinds: []string{"other"}}, "", "1 partition asked for, but 0 of 0 are free"},
-		{Want{GPUs: 2}, "0:3-3", "2 whole GPUs asked for, but 1 of 2 is free"},
+		{Want{Partitions: 17}, "", "17 partitions requested, but 16 of 16 are free"},
+		{Want{Partitions: 9, Among: []partition.Address{gpu(0)}}, "0:0-6", "9 partitions requested, but 1 of 8 is free"},
+		{Want{Partitions: 1, Kinds: []string{"other"}}, "", "1 partition requested, but 0 of 0 are free"},
+		{Want{GPUs: 2}, "0:3-3", "2 whole GPUs requested, but 1 of 2 is free"},
 	} {
 		_, err := Choose(node(2, 8, 2), holes(tt.taken), tt.want)
 		var lack *ShortError

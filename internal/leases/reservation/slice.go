@@ -19,12 +19,12 @@ type SliceError struct {
 }
 
 func (e *SliceError) Error() string {
-	return fmt.Sprintf("%s: %s has %s, and units with partitions run in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
+	return fmt.Sprintf("%s: %s has %s, but units with partitions must run in %s", e.Reservation.Source, e.Reservation.Unit, e.Slice, unitname.Slice)
 }
 
 // Hint returns what the administrator can do.
 func (e *SliceError) Hint() string {
-	return fmt.Sprintf("take that Slice= away, or make the slice one below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
+	return fmt.Sprintf("remove that Slice=, or use a slice below %s (Slice=dcm-NAME.slice); then systemctl daemon-reload and dcm apply", unitname.Slice)
 }
 
 // Misplaced returns the [SliceError] of each reservation whose unit has a Slice= that is not below

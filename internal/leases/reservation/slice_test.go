@@ -22,8 +22,8 @@ func TestMisplaced(t *testing.T) {
 		{Name: "c", Unit: "c.service", Partitions: 1, Source: "dcm.toml:9"}, {Name: "slurm", Partitions: 1},
 	}
 	err := Misplaced(h, list)
-	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), and units with partitions run in dcm.slice\n" +
-		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), and units with partitions run in dcm.slice"
+	const want = "dcm.toml:3: a.service has Slice=ml.slice (/etc/systemd/system/a.service:2), but units with partitions must run in dcm.slice\n" +
+		"dcm.toml:9: c.service has Slice=user.slice (/run/systemd/generator/c.service:2), but units with partitions must run in dcm.slice"
 	if err == nil || err.Error() != want || !strings.Contains(gpu.Hint(err), "Slice=dcm-NAME.slice") {
 		t.Errorf("error: got %v (%s), want %s", err, gpu.Hint(err), want)
 	}

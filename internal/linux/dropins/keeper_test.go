@@ -283,7 +283,7 @@ func TestKeeper_ReloadDuringComparison(t *testing.T) {
 	looks := 0
 	k := &Keeper{Differ: func() ([]string, error) {
 		if looks++; looks == 1 {
-			h.loads++ // it ends before PID 1 answers again
+			h.loads++ // PID 1 reloads between the two queries of its time of loading
 			return []string{"alpha.service"}, nil
 		}
 		return nil, nil

@@ -114,7 +114,7 @@ func dropins(root *os.Root) ([]string, error) {
 		if _, err := root.Lstat(file); err == nil {
 			out = append(out, file)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("cannot look for %s: %w", sanitize.Text(file), sanitize.Error(err))
+			return nil, fmt.Errorf("cannot search for %s: %w", sanitize.Text(file), sanitize.Error(err))
 		}
 	}
 	return out, nil

@@ -53,7 +53,7 @@ func ParseLease(unit string) (n Lease, ok bool) {
 	}
 	user, err := strconv.ParseUint(uid, 10, 32)
 	n = Lease{Kind: LeaseKind(kind), UID: uint32(user), ID: id}
-	n.Of, _ = strconv.Atoi(of) // 0 if there is no number
+	n.Of, _ = strconv.Atoi(of) // 0 without a number
 	switch n.Kind {
 	case ConfinedLease, ExclusiveLease:
 		return n, err == nil && of == ""

@@ -40,7 +40,7 @@ func (m machine) counting(do func()) called {
 	return out
 }
 
-// sums returns a unit's loads of the library, its inspections of a GPU, and its calls for it.
+// sums returns how often a unit loaded the library and inspected a GPU, and all its calls for that GPU.
 func (c called) sums(unit, gpu string) (loads, looks, calls int) {
 	for _, n := range c[unit][gpu] {
 		calls += n

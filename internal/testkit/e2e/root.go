@@ -104,7 +104,7 @@ func (r Recipe) arguments() []string {
 	slices.Sort(packages)
 	var hooks []string
 	if len(r.Backports) > 0 {
-		// From the mirror of the suite.
+		// Backports come from the same mirror as the suite.
 		hooks = append(hooks, `--setup-hook=sed -n "s/ `+r.Suite+` / `+r.Suite+`-backports /p" "$1"/etc/apt/sources.list >"$1"/etc/apt/sources.list.d/backports.list`)
 		for _, p := range r.Backports {
 			packages = append(packages, p+"/"+r.Suite+"-backports")

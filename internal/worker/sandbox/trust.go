@@ -36,7 +36,7 @@ func (e *UntrustedError) Error() string {
 	if e.At == e.File {
 		return fmt.Sprintf("%s is refused: it %s", e.File, e.Why)
 	}
-	return fmt.Sprintf("%s is refused: %s, on the way to it, %s", e.File, e.At, e.Why)
+	return fmt.Sprintf("%s is refused: %s, on its path, %s", e.File, e.At, e.Why)
 }
 
 // Open opens a regular file for reading. It returns an [*UntrustedError] if another user owns or can

@@ -61,7 +61,7 @@ func (a Account) Partitions() map[string]int {
 // Rebooting reports whether the host is going to reboot for a run.
 func (a Account) Rebooting() bool { return a.Health.State == "rebooting" }
 
-// MIG is what a host offers of NVIDIA's GPUs.
+// MIG counts the MIG instances and the undivided NVIDIA GPUs of a host.
 type MIG struct {
 	Partitions map[string]int // instances by profile, and undivided GPUs as ""
 	GPUs       int

@@ -146,7 +146,7 @@ func TestRival_NoDrain(t *testing.T) {
 	w.start("n1")
 	w.label("n1", "small")
 	w.until("failure", func() bool {
-		return w.state("n1") == "failure" && strings.Contains(w.condition("n1"), "AMD's own Device Config Manager runs on this node")
+		return w.state("n1") == "failure" && strings.Contains(w.condition("n1"), "AMD's Device Config Manager also partitions the GPUs of this node")
 	})
 	if w.count("PUT "+leases) > 0 {
 		t.Errorf("requests: %q", w.api.Requests())

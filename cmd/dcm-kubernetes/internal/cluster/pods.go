@@ -25,7 +25,8 @@ func (c *Client) ViewPods(ctx context.Context, v *vendor.Vendor, pods []core.Pod
 	claims := make(map[claim]bool) // whether a claim has a GPU; several pods may share it
 	for _, pod := range pods {
 		if slices.Contains(v.Validators, pod.Labels["app"]) {
-			// The operator's validator creates it again. Its old result says nothing.
+			// The operator creates this pod again after its deletion. Its state is from before the
+			// change, so it is always deleted and never waited for.
 			p := viewPod(v, pod)
 			p.Owner, p.Stays = "", false
 			out.Operands = append(out.Operands, p)

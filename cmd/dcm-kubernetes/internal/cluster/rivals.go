@@ -14,15 +14,14 @@ func rivals(v *vendor.Vendor, pod core.Pod) string {
 	name := pod.Namespace + "/" + pod.Name
 	switch {
 	case runs(v, pod, v.Manager...) && v == vendor.AMD:
-		return "AMD's own Device Config Manager runs on this node, as " + name +
-			", and two must not divide the same GPUs: set spec.configManager.enable of the DeviceConfig to false"
+		return "AMD's Device Config Manager also partitions the GPUs of this node, as " + name +
+			". hint: set spec.configManager.enable=false in the DeviceConfig"
 	case runs(v, pod, v.Manager...):
 		return "NVIDIA's MIG manager also partitions the GPUs of this node, as " + name +
 			". hint: set migManager.enabled=false in the GPU operator, or label the node nvidia.com/gpu.deploy.mig-manager=false"
 	case !runs(v, pod, v.DRA...):
 	case v == vendor.AMD && gate(pod, "AutoPartition"):
-		return "the DRA driver " + name +
-			" divides GPUs as claims want them, and two must not divide the same ones: take AutoPartition from its feature gates"
+		return "the DRA driver " + name + " partitions GPUs for claims. hint: remove AutoPartition from its feature gates"
 	case v == vendor.NVIDIA && gate(pod, "DynamicMIG"):
 		return "the DRA driver " + name + " creates MIG instances for claims. hint: remove DynamicMIG from its feature gates"
 	}

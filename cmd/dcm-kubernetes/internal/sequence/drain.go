@@ -145,7 +145,7 @@ func draining(s Input, op Operation) Step {
 	switch {
 	case len(s.Pods.Work) == 0 && !op.Emptied && len(op.Paused) > 0:
 		op.Emptied = true
-		return keep(op, "Draining", "no pod uses the GPUs; the operands end")
+		return keep(op, "Draining", "no pod uses the GPUs; stopping the operands")
 	case len(left) == 0:
 		op.Phase, op.Since = Applying, s.Now
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Applying", "dcm changes the GPUs")}

@@ -73,7 +73,7 @@ func TestWithoutOwnWait(t *testing.T) {
 		}
 		notes := drain.Notes(h)
 		d.End()
-		other := "dcm apply --when-idle, by alice waits for the end of all leases (x.scope), and no new ones are given"
+		other := "dcm apply --when-idle, by alice waits for the end of all leases (x.scope), and no new ones are granted"
 		if got := withoutOwnWait(h, append(notes, other)); len(notes) != 1 || len(got) != 1 || got[0] != other {
 			t.Errorf("of %q are left %q, want the wait of alice", notes, got)
 		}

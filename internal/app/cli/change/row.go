@@ -12,7 +12,7 @@ type row struct {
 	state rowState
 	what  string
 	right string // time, or progress
-	note  string // after it: an error, or the time of the run before
+	note  string // shown after right: an error, or how long the last run took
 	frame int    // of the spinner
 }
 

@@ -18,7 +18,7 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// reload is a run with a reload and the switch of three GPUs, as it is at that time.
+// reload returns the picture of a run with a reload and the switch of three GPUs, after that many seconds.
 func reload(seconds float64) picture {
 	step := func(kind partition.Kind, gpu, to string, from, until float64) runstate.Step {
 		s := runstate.Step{Step: partition.Step{Kind: kind, GPU: partition.Address(gpu), From: "SPX", To: to}}

@@ -101,7 +101,7 @@ func Placed(t *testing.T, text string, err error) {
 	}
 	for _, p := range all.Problems {
 		if p.File != "f" || p.Line < 1 || p.Line > 1+strings.Count(text, "\n") || p.Text == "" {
-			t.Errorf("problem %#v of a text with %d lines", p, 1+strings.Count(text, "\n"))
+			t.Errorf("problem outside of the text (found %#v, want a line from 1 to %d)", p, 1+strings.Count(text, "\n"))
 		}
 		if s := p.String(); strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("a problem that is no line of text: %q", s)

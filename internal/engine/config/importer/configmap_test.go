@@ -78,7 +78,7 @@ func TestImportFiles_OperatorConfigMaps(t *testing.T) {
 		warnings   []string
 	}{
 		{"a stream of objects", operatorFile, []string{"nvidia-dcgm.service"}, []string{"f:32: " + aboutIndices,
-			"f:23: kubelet.service is not made a client: it has no GPU open, and its stop stops no process that has"}},
+			"f:23: kubelet.service is not made a client: it has no GPU open, and a stop of it stops no process that has one open"}},
 		{"one ConfigMap", one, nil, []string{"f:8: " + aboutIndices}},
 		{"a list", list, nil, []string{"f:11: " + aboutIndices}},
 		{"a ConfigMap in JSON", string(quoted), nil, []string{"f:1: " + aboutIndices}},

@@ -227,7 +227,7 @@ func controlled(line string) []string {
 func noClients() map[string]string {
 	const ordered = "dcm works while it runs"
 	return map[string]string{
-		"kubelet.service":              "it has no GPU open, and its stop stops no process that has",
+		"kubelet.service":              "it has no GPU open, and a stop of it stops no process that has one open",
 		"nvidia-persistenced.service":  ordered,
 		"nvidia-fabricmanager.service": ordered,
 		"nvidia-imex.service":          ordered,

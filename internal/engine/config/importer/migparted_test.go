@@ -127,7 +127,7 @@ func TestImportFiles_MIGPartedService(t *testing.T) {
 	want := []string{
 		"hooks.yaml:10: nvidia-persistenced.service is not made a client: dcm works while it runs",
 		`hooks.yaml:13: the hook apply-exit is not imported: it runs "/usr/local/bin/notify done"; units that have a GPU open belong in [clients]`,
-		"hooks.sh:6: kubelet.service is not made a client: it has no GPU open, and its stop stops no process that has",
+		"hooks.sh:6: kubelet.service is not made a client: it has no GPU open, and a stop of it stops no process that has one open",
 	}
 	slices.Sort(warnings)
 	slices.Sort(want)

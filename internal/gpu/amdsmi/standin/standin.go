@@ -93,7 +93,7 @@ func BuildDRM(ctx context.Context, dir string) error {
 func Readable(dir string) error {
 	for top := filepath.Clean(os.TempDir()); len(dir) > len(top) && strings.HasPrefix(dir, top); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o755); err != nil {
-			return fmt.Errorf("cannot let others in: %w", err)
+			return fmt.Errorf("cannot give other users access: %w", err)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func compile(ctx context.Context, text, lib string, flags ...string) error {
 func Turn(lib string, knobs ...string) error {
 	text := strings.Join(knobs, "\n") + "\n"
 	if err := os.WriteFile(lib+".knobs", []byte(text), 0o644); err != nil {
-		return fmt.Errorf("cannot turn the knobs of %s: %w", lib, err)
+		return fmt.Errorf("cannot set the knobs of %s: %w", lib, err)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (k looker) identity() error {
 	return nil
 }
 
-// text reads a text. A failure is a note.
+// text reads a text. A failure is recorded as a note.
 func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) string {
 	b := newBuffer()
 	err := k.lib.call(name, func() uint32 { return read(handle, &b[0], nameLength) })

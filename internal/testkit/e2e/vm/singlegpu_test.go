@@ -12,10 +12,11 @@ const worker = `[Service]
 ExecStart=sh -c 'exec 3</dev/dcm/worker-%i/render0 4</dev/kfd; touch /run/worker-%i; sleep infinity & wait'
 `
 
-// none is no number of a GPU.
+// none is a number that no GPU has.
 const none = -1
 
-// eachGPU selects a profile and declares a worker for each of eight GPUs, without that GPU.
+// eachGPU returns a configuration that selects the profile. It declares a worker for each of eight
+// GPUs, except for the GPU without.
 func eachGPU(profile string, without int) string {
 	text := fmt.Sprintf("profile = %q\n", profile)
 	for i := range 8 {

@@ -14,9 +14,9 @@ import (
 
 func main() {
 	out := flag.String("o", "", "the `directory` to make")
-	name := flag.String("name", "dcm-kubernetes", "the image's `name`, and the program's that it runs")
+	name := flag.String("name", "dcm-kubernetes", "`name` of the image, and of the program that it runs")
 	version := flag.String("version", "", "the program's `version`")
-	epoch := flag.Int64("epoch", 0, "`seconds` since 1970 that all in it is dated with")
+	epoch := flag.Int64("epoch", 0, "`seconds` since 1970, the time stamp of all files")
 	flag.Parse()
 	var programs []image.Program
 	for _, arg := range flag.Args() {
