@@ -25,7 +25,7 @@ func root(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command 
 		Short: "Keep a server's GPUs in the selected partition profile",
 		Long: `dcm partitions the GPUs of this host according to the profile that is selected in
 /etc/dcm/dcm.toml. It applies the profile at boot, before the services that use a GPU
-start, and whenever the configuration changes.`,
+start, and whenever the configuration changes. Without a command, dcm prints the status.`,
 		Version:       h.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -22,13 +22,12 @@ by 'dcm use' or by an edit. 'dcm apply --clear' ends such a selection.
 
 With --when-idle, first wait until the last lease has ended (see 'dcm run'). With
 unit-of-change = "gpu", change each GPU as soon as no lease blocks it. If root waits,
-no new leases of the GPUs that it waits for are granted.
+no new leases are granted on the GPUs that are still to be changed.
 
-With --rolling, change one GPU after another: the next one changes when the clients are
-active again and have been for settle-time. If the clients are not active, the command
-fails, and the daemon continues when they are. Budgets limit how many units are down with
-and without --rolling. With --ignore-budget, change all GPUs together in spite of them.
-Both require root.`,
+With --rolling, change one GPU after another: the next one changes when the clients have
+been active again for settle-time. If a client is down, the command fails, and the daemon
+continues when it is up. Budgets limit how many units are down, with and without --rolling.
+With --ignore-budget, change all GPUs together, whatever the budgets. Both require root.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),
 	}

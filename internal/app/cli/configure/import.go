@@ -35,7 +35,7 @@ addresses of this host's GPUs.`,
 			"  dcm import /etc/nvidia-mig-manager/config.yaml | sudo tee /etc/dcm/dcm.toml.d/imported.toml",
 		Args: console.Args(cobra.MinimumNArgs(1)),
 	}
-	gpus := cmd.Flags().Int("gpus", 0, "number of GPUs (`N`) of the nodes that the file is for; 0: that of this host, if it has any")
+	gpus := cmd.Flags().Int("gpus", 0, "the file is for nodes with `N` GPUs (default: as many as this host has, if any)")
 	cmd.RunE = func(c *cobra.Command, given []string) error { return importFiles(c.Context(), h, con, given, *gpus) }
 	return cmd
 }

@@ -27,9 +27,10 @@ func GuardCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "guard on|off|status [--json]",
 		Short: "Show, load or unload the guard of exclusive partitions",
-		Long: `Show which devices open for their holders only, unload the guard from the kernel until
-the next boot, or load it. While it is not loaded, exclusive partitions stay confined to
-the units of their holders, but other processes can open them too.`,
+		Long: `The guard is a device program in the kernel that keeps exclusive partitions closed to all
+processes except their holders. 'status' shows these partitions, 'off' unloads the guard until
+the next boot, 'on' loads it. While it is not loaded, the holders of exclusive partitions stay
+confined to them, but other processes can open these partitions too.`,
 		Args:      console.Args(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
 		ValidArgs: []string{"on", "off", "status"},
 	}

@@ -24,11 +24,11 @@ func LeasesCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leases [--json | --extend LEASE --time TIME]",
 		Short: "List the leases with their owners, partitions and time limits, or extend one",
-		Long: `List the leases, the oldest first: the name of the unit, user, program, start, end by the
+		Long: `List the leases, the oldest first, each with its unit, user, program, start, end if it has a
 time limit, and partitions. They are read from systemd; the daemon need not run.
 
-With --extend, set the time limit of a lease to a longer time since its start (--time 8h), or
-add to it (--time +1h). Root can extend any lease. A user can extend only the user's own, up to
+With --extend, set a later time limit. The time counts from the start of the lease (--time 8h),
+or is added to the present limit (--time +1h). Root can extend any lease. A user can extend only the user's own, up to
 max-time of the configuration, and not while a request of another user waits.`,
 		Args: console.Args(cobra.NoArgs),
 	}

@@ -25,15 +25,15 @@ func UsageCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Use:   "usage [--since DATE] [--by user|unit|gpu] [--json]",
 		Short: "Show the partition-hours of leases and reserved services",
 		Long: `Show for how many partition-hours users, units or GPUs have had partitions, in leases and
-reserved services. It is computed from the entries of systemd in the journal, so it is correct if
-the daemon was down. The output says since when the journal is complete.
+reserved services. The numbers come from systemd's entries in the journal, so they are correct
+even if the daemon was down. The output shows since when the journal is complete.
 
-To read the journal you have to be root or in the group systemd-journal.`,
+To read the journal you must be root or a member of the group systemd-journal or adm.`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
 	since := cmd.Flags().String("since", "", "count from this `DATE`, such as 2026-11-01 or \"2026-11-01 12:00:00\"")
-	by := cmd.Flags().String("by", "user", "group the sums by user, unit or gpu")
+	by := cmd.Flags().String("by", "user", "sum by this `KEY`: user, unit or gpu")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("by", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return accounting.Groupings(), cobra.ShellCompDirectiveNoFileComp
 	}))

@@ -20,7 +20,7 @@ func HoldersCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Use:   "holders [--units] [--json]",
 		Short: "List the processes that have a GPU open",
 		Long: `List the processes that have /dev/kfd, /dev/nvidia* or a GPU's DRM node open. Until
-they close it, the GPUs cannot be partitioned. Without root, only your own processes
+they close it, the GPUs that they use cannot be partitioned. Without root, only your own processes
 are scanned, and the exit status is 1. With --units, list their units, and whether each
 is a client.`,
 		Args: console.Args(cobra.NoArgs),

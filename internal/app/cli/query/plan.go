@@ -53,9 +53,8 @@ func PlanCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Long: `Show the steps to the profile and the units that would be restarted. Also show what
 would block the change now. Nothing is changed. The default is the selected profile.
 The exit status is 0 if there is nothing to do and 2 if there are changes. It is 1 if
-the profile cannot be applied or would be refused. With --node, plan for such a node
-as it is after its first boot, or as it was recorded. The GPUs of this host are not
-queried.`,
+the profile cannot be applied or would be refused. With --node, plan for a node of that
+kind as it is after its first boot, or as it was recorded, instead of this host.`,
 		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: console.ProfileNames(h),

@@ -47,10 +47,10 @@ With -b it prints a table for each sample, with --json one object per line.`,
 	f.BoolVarP(&o.batch, "batch", "b", false, "print a table for each sample")
 	f.BoolVar(&o.once, "once", false, "print one table, as -b -n 1")
 	f.BoolVar(&o.json, "json", false, "print each sample as a line of JSON")
-	f.IntVarP(&o.count, "number", "n", 0, "stop after this many samples")
+	f.IntVarP(&o.count, "number", "n", 0, "stop after `N` samples")
 	o.every = 2 * time.Second
-	console.DurationFlag(cmd, &o.every, "delay", "d", "interval between two samples")
-	f.StringVar(&o.sort, "sort", "busy", "sort by that column: "+strings.Join(top.Columns(), ", "))
+	console.DurationFlag(cmd, &o.every, "delay", "d", "`TIME` between two samples")
+	f.StringVar(&o.sort, "sort", "busy", "sort by that `COLUMN`: "+strings.Join(top.Columns(), ", "))
 	f.BoolVarP(&o.reverse, "reverse", "r", false, "reverse the order")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if err := o.check(con); err != nil {

@@ -30,7 +30,7 @@ the distance of each pair of GPUs.`,
 	long := cmd.Flags().Bool("long", false, "list the partitions as a tree, and each pair of GPUs")
 	var s nodemodel.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")
-	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its profile (default: the selected one)")
+	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its `PROFILE` (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if s.Profile != "" && s.Model == "" {
 			return exitcode.With(exitcode.Usage, errors.New("--profile requires --node"))
