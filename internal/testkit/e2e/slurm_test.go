@@ -116,7 +116,7 @@ func walk(t *testing.T, page, section string) []string {
 
 // slurmWalk runs the commands of the manual page unchanged.
 func slurmWalk(m machine) {
-	all := walk(m.t, "dcm-slurm.7", "Walk")
+	all := walk(m.t, "dcm-slurm.7", "Walkthrough")
 	if len(all) != 9 {
 		m.t.Fatalf("commands of the manual: want 9, got %d: %q", len(all), all)
 	}

@@ -83,7 +83,7 @@ func walk(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, ok := strings.Cut(string(text), "\n## A walk\n")
+	_, section, ok := strings.Cut(string(text), "\n## Walkthrough\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var blocks []string
 	block := false
