@@ -89,6 +89,9 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 			return r, false
 		}
 	}
+	if waiting := p.abandoned.waiting(now); waiting != nil {
+		return p.changeWaiting(ctx, *waiting)
+	}
 	r, again = p.restartClients(ctx, now.Scope, now.Blocking)
 	if r.clients == nil && len(r.holders) > 0 {
 		r.left = now.GPUs

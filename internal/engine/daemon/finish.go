@@ -25,6 +25,9 @@ func (l *loop) finish(ctx context.Context, r result) error {
 		l.drift.history = l.drift.history.with(r.gpus)
 	}
 	record(&l.state.State, r)
+	if r.failure == nil || r.clients != nil {
+		l.abandoned = r.abandoned
+	}
 	l.failedStarts = slices.Compact(slices.Sorted(slices.Values(r.failedStarts)))
 	l.hints = r.hints
 	for _, unit := range l.failedStarts {

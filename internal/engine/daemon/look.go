@@ -55,7 +55,11 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 func (l *loop) begin(ctx context.Context) {
 	l.due, l.drift.event = nothingDue, false
 	l.waker.cancel()
-	l.run(ctx, l.newPass(l.requests.take(l.state.Phase == runstate.Rolling)))
+	p := l.newPass(l.requests.take(l.state.Phase == runstate.Rolling))
+	if !p.forced && l.state.Wish == l.settings.hash() && p.limits().none() {
+		p.abandoned = l.abandoned
+	}
+	l.run(ctx, p)
 	l.requests.forced = false
 }
 

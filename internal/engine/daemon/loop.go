@@ -27,6 +27,7 @@ type loop struct {
 	report   reporter
 	dropins  dropinLoader
 
+	abandoned    abandoned
 	hints        []string // warnings of the last pass
 	failedStarts []string // services that were started during a run and failed
 

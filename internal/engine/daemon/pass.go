@@ -19,6 +19,7 @@ type pass struct {
 	tooSoon  bool   // a repair must be delayed, if byDevice
 
 	failedStarts []string // of earlier runs
+	abandoned    abandoned
 
 	users   runstate.InstanceUsers // see [Observation.Users]
 	begin   func(intent) error     // called before a restart

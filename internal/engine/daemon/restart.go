@@ -46,9 +46,15 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	if next.restart.change != nil {
 		next.restart.withheld = next.scope.withheld(p.settings)
 	}
+	if c := next.restart.change; c != nil && next.scope.leavesOthers() {
+		c.Later = slices.Sorted(slices.Values(slices.Concat(next.scope.others, next.leaves)))
+	}
 	t := transaction{pass: p, pid1: pid1, restart: next.restart}
 	if r, err = t.do(ctx); err != nil {
 		return transient(err), false
+	}
+	if r.round && next.scope.leavesOthers() {
+		r.holders, r.left = next.left, next.leaves
 	}
 	return r, false
 }

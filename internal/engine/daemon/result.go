@@ -24,7 +24,8 @@ type result struct {
 
 	failedStarts []string // services that were started during this run or an earlier one, and failed
 
-	left []partition.Address // the GPUs that the holders block
+	left      []partition.Address // the GPUs that the holders block
+	abandoned abandoned           // of the run, or of an earlier one whose settings are the same
 
 	restart      runstate.Restart // the restart that was made, if any
 	event        event.ID         // how its run ended, if it failed

@@ -19,7 +19,7 @@ type Scope struct {
 	Known   func(unit string) bool // reports whether the GPUs that a client uses are known
 	Total   int                    // number of GPUs of the profile
 	repeats bool                   // the run repeats one that was killed
-	others  []partition.Address    // with repeats: GPUs that differ from the profile and change later
+	others  []partition.Address    // GPUs that differ from the profile and do not change: abandoned ones or, with repeats, those of later rounds
 
 	// Part returns the scope of some of the GPUs, and those of all holders that block it. Part is nil if
 	// the GPUs change together.
@@ -38,6 +38,9 @@ func (s *Scope) without(blocking, all []runstate.Holder) (*Scope, []runstate.Hol
 	return s.Without(blocking, all)
 }
 
+// leavesOthers reports whether GPUs that failed permanently have to stay as they are.
+func (s *Scope) leavesOthers() bool { return s != nil && !s.repeats && len(s.others) > 0 }
+
 // restart is a run that the daemon requests, and the units that it restarts.
 type restart struct {
 	unit     string                         // dcm-apply.service, or dcm-change.service for single GPUs
@@ -49,20 +52,20 @@ type restart struct {
 }
 
 // chooseRestart returns the smallest restart for the scope; a nil scope is the whole node. It is the
-// whole node, too, if all active clients are affected, or if the last run for the whole node failed. The
-// clients that require the profile on their own GPUs continue if other GPUs fail, so only a nil scope
+// whole node, too, if all active clients are affected, or if the last run for the whole node failed, unless
+// the scope leaves out GPUs that failed. The clients that require the profile on their own GPUs continue if other GPUs fail, so only a nil scope
 // restarts all of them.
 func chooseRestart(ctx context.Context, pid1 PID1, s Settings, scope *Scope, blocking []runstate.Holder) (restart, error) {
 	clients, err := listClients(ctx, pid1, s.Order.Clients)
 	if err != nil {
 		return restart{}, err
 	}
-	if part := scope.affected(clients, blocking); scope != nil && (active(part) < active(clients) || s.mayFailPartly()) {
+	if part := scope.affected(clients, blocking); scope != nil && (active(part) < active(clients) || s.mayFailPartly() || scope.leavesOthers()) {
 		own, err := pid1.States.List(ctx, []string{unitname.Apply}, systemd.All)
 		if err != nil {
 			return restart{}, err
 		}
-		if len(own) > 0 && own[0].Active != "failed" {
+		if len(own) > 0 && (own[0].Active != "failed" || scope.leavesOthers() && !s.Require) {
 			return restartPart(ctx, pid1, clients, scope, blocking)
 		}
 	}
@@ -119,6 +122,7 @@ func choose(ctx context.Context, pid1 PID1, b blockers, scope *Scope, blocking [
 			}
 		}
 		out.left = append(out.left, out.remaining...)
+		rest.others = scope.others
 		scope, blocking = rest, still
 	}
 }

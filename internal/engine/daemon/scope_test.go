@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -122,6 +123,12 @@ func twoGPUs(h *host) {
 			}
 			return four, all[1:]
 		},
+		Part: func(gpus []partition.Address, all []runstate.Holder) (*Scope, []runstate.Holder) {
+			if slices.Equal(gpus, four.GPUs) {
+				return four, all
+			}
+			return &Scope{GPUs: gpus, Concerning: concerning(gpu3, "w3.service")}, all
+		},
 	}
 }
 
@@ -173,31 +180,75 @@ func TestForesee_HeldGPU(t *testing.T) {
 }
 
 // One GPU fails permanently, and another one waits for its holder. When the holder has ended, the other one
-// changes.
+// changes, and the one that failed stays as it is until an administrator requests a run.
 func TestScope_HeldGPUWithFailure(t *testing.T) {
-	h := workers(t)
-	twoGPUs(h)
-	runs := 0
-	h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
-		run := &runstate.Run{ID: "1", Profile: "cpx", Result: runstate.RolledBack, Error: &runstate.Error{Text: "GPU 4 failed; GPU 3 is in use"}}
-		if runs++; runs == 1 {
-			run.Holders = h.blocking[:1]
-			run.GPUs = []runstate.GPU{{Address: gpu3, Now: partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, Want: partition.Shape{Mode: partition.Mode{Compute: "CPX"}}}, {Address: gpu4}}
-		}
-		return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"}, run, nil
+	for _, tt := range []struct {
+		name  string
+		given func(*host)
+	}{
+		{"the users of the other GPUs stay", func(*host) {}},
+		{"all active clients use the GPU", func(h *host) {
+			for unit, u := range h.units {
+				if unit != "w3.service" && unit != unitname.Apply {
+					u.Active = "inactive"
+					h.units[unit] = u
+				}
+			}
+		}},
+		{"the first run was for all GPUs", func(h *host) {
+			h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed"}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := workers(t)
+			twoGPUs(h)
+			h.run = failsOnGPU4
+			h.startedAgain()
+			h.start()
+			s := h.until("a permanent failure", phase(runstate.Stuck))
+			if len(s.Left) != 1 || !s.Retry.IsZero() {
+				t.Errorf("GPUs left %v, retry at %s; want GPU 3, and no retry at a time", s.Left, s.Retry)
+			}
+			h.set(func() { h.blocking, h.run = nil, changesGPU3; tt.given(h) })
+			h.did()
+			close(h.gone)
+			s = h.until("a run after the end of the holder", phase(runstate.Applying))
+			if c := s.Change; c == nil || !slices.Equal(c.GPUs, []partition.Address{gpu3}) || !slices.Equal(c.Later, []partition.Address{gpu4}) {
+				t.Errorf("change %+v, want GPU 3 without GPU 4", c)
+			}
+			s = h.until("a permanent failure", phase(runstate.Stuck))
+			if s.Error.Text != "0000:a6:00.0: set CPX: no" || len(s.Left) > 0 || !s.Retry.IsZero() {
+				t.Errorf("error %q, GPUs left %v, retry at %s; want the error of GPU 4 alone", s.Error.Text, s.Left, s.Retry)
+			}
+			h.tick()
+			if got := h.did(); strings.Count(got, "around:") != 1 || strings.Contains(got, "w4") || strings.Contains(got, "dcm-apply") {
+				t.Errorf("events %q, want one run without the users of GPU 4", got)
+			}
+			done := h.ask()
+			s = h.until("a requested run", phase(runstate.Applying))
+			if s.Change != nil && !slices.Contains(s.Change.GPUs, gpu4) {
+				t.Errorf("change %+v, want GPU 4", s.Change)
+			}
+			h.answered(done)
+		})
 	}
-	h.startedAgain()
-	h.start()
-	s := h.until("a permanent failure", phase(runstate.Stuck))
-	if len(s.Left) != 1 || !s.Retry.IsZero() {
-		t.Errorf("GPUs left %v, retry at %s; want GPU 3, and no retry at a time", s.Left, s.Retry)
-	}
-	h.set(func() { h.blocking = nil })
-	close(h.gone)
-	h.until("a run after the end of the holder", phase(runstate.Applying))
-	h.until("a permanent failure", phase(runstate.Stuck))
-	h.tick()
-	if got := h.did(); strings.Count(got, "around:") != 2 {
-		t.Errorf("events %q, want two runs", got)
-	}
+}
+
+// failsOnGPU4 is a run in which GPU 4 fails permanently, while a process holds GPU 3.
+func failsOnGPU4(h *host) (systemd.Unit, *runstate.Run, error) {
+	spx, cpx := partition.Shape{Mode: partition.Mode{Compute: "SPX"}}, partition.Shape{Mode: partition.Mode{Compute: "CPX"}}
+	return systemd.Unit{Name: unitname.Change, Active: "failed", Result: "exit-code", Invocation: "1"}, &runstate.Run{
+		ID: "1", Profile: "cpx", Result: runstate.RolledBack, Error: &runstate.Error{Text: "0000:a6:00.0: set CPX: no; GPU 3 is in use"},
+		Holders: h.blocking[:1],
+		GPUs:    []runstate.GPU{{Address: gpu3, Now: spx, Want: cpx}, {Address: gpu4, Now: spx, Want: cpx}},
+		Steps:   []runstate.Step{{Step: partition.Step{GPU: gpu4}, Started: time.Unix(1, 0), Error: "0000:a6:00.0: set CPX: no"}},
+	}, nil
+}
+
+// changesGPU3 is a run that changes GPU 3 and leaves GPU 4 to a later one.
+func changesGPU3(h *host) (systemd.Unit, *runstate.Run, error) {
+	h.steps, h.changing = 1, []partition.Address{gpu4}
+	h.scope = &Scope{GPUs: h.changing, Concerning: concerning(gpu4, "w4.service", "dcgm.service"), Part: h.scope.Part}
+	return systemd.Unit{Name: unitname.Change, Active: "active", Sub: "exited", Result: "success", Invocation: "2"},
+		&runstate.Run{ID: "2", Profile: "cpx", Result: runstate.Round}, nil
 }

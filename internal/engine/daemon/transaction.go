@@ -141,7 +141,7 @@ func (t *transaction) apply(ctx context.Context, restart func(context.Context) (
 		return out
 	}
 	out.failure, out.event = whyFailed(t.unit, unit, run), failureEvent(unit, run)
-	out.holders, out.left = run.Holders, run.Left()
+	out.holders, out.left, out.abandoned = run.Holders, run.Left(), abandonedIn(run)
 	return out
 }
 
