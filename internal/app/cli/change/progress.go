@@ -15,7 +15,7 @@ import (
 // finished stage and step.
 type progress struct {
 	con     *console.Console
-	before  string                           // the id of the run before, which is not ours
+	before  string                           // the id of the run before, which is not ours, or of the last one that was shown
 	last    map[partition.Kind]time.Duration // how long the stages of the run before took
 	began   time.Time
 	ran     bool // a run of ours was seen
@@ -62,6 +62,9 @@ func (p *progress) update(h *host.Host) {
 func (p *progress) next() {
 	p.now.ended = time.Now()
 	p.show()
+	if p.now.run != nil {
+		p.before = p.now.run.ID
+	}
 	p.now, p.lines, p.printed = picture{}, 0, make(map[string]bool)
 }
 
