@@ -14,6 +14,7 @@ type bus struct {
 	sys         string
 	vendors     []Vendor
 	made        func() map[partition.Address][]partition.Instance // nil: none
+	missing     func(present []partition.GPU) []partition.Absent  // nil: none
 	presentMask atomic.Uint64                                     // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
 }
 
@@ -47,7 +48,19 @@ func (b *bus) functions() ([]*Function, error) {
 			f.SkipReason = "not an " + b.vendorNames() + " GPU"
 		}
 	}
+	b.setMissing(found)
 	return found, nil
+}
+
+// setMissing sets the GPUs that are missing.
+func (b *bus) setMissing(found []*Function) {
+	if b.missing == nil {
+		return
+	}
+	missing := b.missing(Partitionable(deviceList(found)))
+	for _, f := range found {
+		f.Missing = missing
+	}
 }
 
 // listMade returns the instances that leases have made.

@@ -52,6 +52,11 @@ func Made(list func() map[partition.Address][]partition.Instance) Option {
 	return func(n *Node) { n.bus.made = list }
 }
 
+// Missing sets the source of the GPUs that are missing, see [partition.GPU.Missing].
+func Missing(list func(present []partition.GPU) []partition.Absent) Option {
+	return func(n *Node) { n.bus.missing = list }
+}
+
 // Open returns the node with the GPUs of these vendors. sys is the mount point of sysfs.
 // Open reads nothing.
 func Open(sys string, vendors []Vendor, opts ...Option) *Node {

@@ -240,7 +240,7 @@ func (p *statusPublisher) remember(a status.Account) {
 	if more := a.Expected.More(a.Managed()); more != "" {
 		warnings = append(warnings, more)
 	}
-	if err := status.Remember(gather.KnownGPUs(p.host), a); err != nil {
+	if err := status.Remember(p.host.KnownGPUs(), a); err != nil {
 		warnings = append(warnings, err.Error())
 	}
 	for _, w := range warnings {

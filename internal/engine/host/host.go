@@ -16,6 +16,7 @@ import (
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/sanitize"
 )
@@ -37,6 +38,9 @@ func (h *Host) Path(elem ...string) string {
 
 // Runtime returns the directory of reports, locks and the selection until the next reboot.
 func (h *Host) Runtime() string { return h.Path("run/dcm") }
+
+// KnownGPUs returns the path of [runstate.KnownFile].
+func (h *Host) KnownGPUs() string { return h.Path("var/lib/dcm", runstate.KnownFile) }
 
 // Locks returns the files that the processes of dcm lock.
 func (h *Host) Locks() Locks { return Locks{h.Runtime()} }

@@ -2,9 +2,10 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"dcm/internal/engine/runstate"
 )
 
 // Expected is the expected number of GPUs.
@@ -59,13 +60,6 @@ func Expect(count int, known, there []string) Expected {
 	case count == 0:
 		e = Expected{GPUs: len(known), By: ByLastSuccess}
 	}
-	if len(there) >= e.GPUs {
-		return e
-	}
-	for _, address := range known {
-		if !slices.Contains(there, address) {
-			e.Missing = append(e.Missing, address)
-		}
-	}
+	e.Missing = runstate.MissingGPUs(e.GPUs, known, there)
 	return e
 }

@@ -44,7 +44,7 @@ func addHeld(a *Account, h HeldParts) {
 }
 
 // addExpected records which of the known GPUs are missing.
-func addExpected(a *Account, known Known) {
+func addExpected(a *Account, known runstate.Known) {
 	var there []string
 	for _, g := range a.GPUs {
 		if g.Managed() {

@@ -9,39 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"dcm/internal/linux/statefile"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 )
-
-// KnownFile is the name of the daemon's file below /var/lib/dcm with the GPUs of the last successful
-// apply. After a boot, only this file shows which GPUs are missing.
-const KnownFile = "gpus.json"
-
-// Known are the GPUs of the last successful apply.
-type Known struct {
-	Version int                  `json:"version"`
-	GPUs    List[string]         `json:"gpus"`              // addresses of the managed GPUs, in PCI order
-	Details map[string]KnownGPU  `json:"details,omitempty"` // by address; none in a file of an older version
-	Missing map[string]time.Time `json:"missing,omitempty"` // when a GPU that is missing was first noticed to be, by address
-}
-
-// KnownGPU is what is known of a GPU that may be missing.
-type KnownGPU struct {
-	Vendor string `json:"vendor"`
-	Model  string `json:"model"`
-}
-
-func knownIn(path string) statefile.File[Known] {
-	return statefile.File[Known]{Path: path, Version: Version, Field: func(k *Known) *int { return &k.Version }}
-}
-
-// ReadKnown returns the content of the file, or none if there is no file.
-func ReadKnown(path string) (Known, error) {
-	k, err := knownIn(path).Read()
-	if k == nil {
-		return Known{}, err
-	}
-	return *k, nil
-}
 
 // Remember writes the GPUs of an account to the file if the profile is on all expected GPUs. If GPUs are
 // missing, it writes when that was noticed. It does not write what the file has already.
@@ -49,8 +19,8 @@ func Remember(path string, a Account) error {
 	if a.running() {
 		return nil
 	}
-	was, err := ReadKnown(path)
-	now := Known{GPUs: was.GPUs, Details: was.Details}
+	was, err := runstate.ReadKnown(path)
+	now := runstate.Known{GPUs: was.GPUs, Details: was.Details}
 	switch {
 	case a.Profile.Applied != "" && a.Health.InSync:
 		now = knownGPUs(a)
@@ -73,56 +43,48 @@ func Remember(path string, a Account) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("cannot write the state file: %w", err)
 	}
-	return knownIn(path).Write(now)
+	return runstate.KnownIn(path).Write(now)
 }
 
-func knownGPUs(a Account) Known {
-	k := Known{Details: make(map[string]KnownGPU)}
+func knownGPUs(a Account) runstate.Known {
+	k := runstate.Known{Details: make(map[string]runstate.KnownGPU)}
 	for _, g := range a.GPUs {
 		if g.Managed() {
 			k.GPUs = append(k.GPUs, g.Address)
-			k.Details[g.Address] = KnownGPU{g.Vendor, g.Model}
+			k.Details[g.Address] = runstate.KnownGPU{Vendor: g.Vendor, Model: g.Model}
 		}
 	}
 	return k
 }
 
-// addLost records what is known of the missing GPUs, and numbers the others so that each keeps its
-// number: those of each vendor are counted in PCI order, with the missing ones.
-func addLost(a *Account, known Known) {
+// addLost records what is known of the missing GPUs, and numbers all GPUs so that each keeps its number.
+func addLost(a *Account, known runstate.Known) {
 	if len(a.Expected.Missing) == 0 {
 		return
 	}
-	vendor := make(map[string]string)
+	vendors := make(map[partition.Address]string)
+	var there []string
 	for _, g := range a.GPUs {
 		if g.Managed() {
-			vendor[g.Address] = g.Vendor
+			vendors[partition.Address(g.Address)] = g.Vendor
+			there = append(there, g.Vendor)
 		}
 	}
-	only := slices.Compact(slices.Sorted(maps.Values(vendor)))
 	for _, address := range a.Expected.Missing {
-		d, detailed := known.Details[address]
-		if !detailed && len(only) == 1 { // a file of an older version
-			d.Vendor = only[0]
+		vendor := known.VendorOf(address, there)
+		if vendor != "" {
+			vendors[partition.Address(address)] = vendor
 		}
-		if d.Vendor != "" {
-			vendor[address] = d.Vendor
-		}
-		a.Expected.Lost = append(a.Expected.Lost, Lost{Index: -1, Address: address, Vendor: d.Vendor, Model: d.Model, Since: known.Missing[address]})
+		a.Expected.Lost = append(a.Expected.Lost, Lost{Index: -1, Address: address, Vendor: vendor, Model: known.Details[address].Model, Since: known.Missing[address]})
 	}
-	number := make(map[string]int)
-	count := make(map[string]int)
-	for _, address := range slices.Sorted(maps.Keys(vendor)) {
-		number[address] = count[vendor[address]]
-		count[vendor[address]]++
-	}
+	indices := partition.Indices(vendors)
 	for i := range a.GPUs {
-		if n, ok := number[a.GPUs[i].Address]; ok {
+		if n, ok := indices[partition.Address(a.GPUs[i].Address)]; ok {
 			a.GPUs[i].Index = n
 		}
 	}
 	for i := range a.Expected.Lost {
-		if n, ok := number[a.Expected.Lost[i].Address]; ok {
+		if n, ok := indices[partition.Address(a.Expected.Lost[i].Address)]; ok {
 			a.Expected.Lost[i].Index = n
 		}
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 func TestRemember_OnlySuccess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lib", KnownFile)
-	if known, err := ReadKnown(path); len(known.GPUs) > 0 || err != nil {
+	path := filepath.Join(t.TempDir(), "lib", runstate.KnownFile)
+	if known, err := runstate.ReadKnown(path); len(known.GPUs) > 0 || err != nil {
 		t.Fatalf("without a file: %v, %v", known, err)
 	}
 	a := eight()
@@ -36,7 +36,7 @@ func TestRemember_OnlySuccess(t *testing.T) {
 	if err := Remember(path, Evaluate(a)); err != nil {
 		t.Fatal(err)
 	}
-	known, err := ReadKnown(path)
+	known, err := runstate.ReadKnown(path)
 	if err != nil || len(known.GPUs) != 8 || known.GPUs[7] != a.GPUs[7].Address {
 		t.Errorf("known GPUs: got %v, %v", known, err)
 	}
@@ -50,7 +50,7 @@ func TestRemember_OnlySuccess(t *testing.T) {
 }
 
 func TestReadKnown_Errors(t *testing.T) {
-	path := filepath.Join(t.TempDir(), KnownFile)
+	path := filepath.Join(t.TempDir(), runstate.KnownFile)
 	for text, want := range map[string]string{
 		"{":             "state file " + path + ": not valid: unexpected end of JSON input",
 		`{"version":7}`: "state file " + path + ": version not supported (found 7, want 1)",
@@ -58,7 +58,7 @@ func TestReadKnown_Errors(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := ReadKnown(path)
+		_, err := runstate.ReadKnown(path)
 		if err == nil {
 			t.Fatal("got no error")
 		}
@@ -70,10 +70,10 @@ func TestReadKnown_Errors(t *testing.T) {
 
 // A lost GPU keeps its number and the time at which it was first noticed, also in a later account.
 func TestRemember_LostGPU(t *testing.T) {
-	path := filepath.Join(t.TempDir(), KnownFile)
+	path := filepath.Join(t.TempDir(), runstate.KnownFile)
 	gone := time.Date(2026, 1, 2, 10, 34, 0, 0, time.UTC)
 	numbered := func(a Account, at time.Time) Account {
-		known, err := ReadKnown(path)
+		known, err := runstate.ReadKnown(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestRemember_LostGPU(t *testing.T) {
 	if err := Remember(path, back); err != nil {
 		t.Fatal(err)
 	}
-	if known, err := ReadKnown(path); err != nil || len(known.Missing) > 0 {
+	if known, err := runstate.ReadKnown(path); err != nil || len(known.Missing) > 0 {
 		t.Errorf("after its return: missing %v, %v", known.Missing, err)
 	}
 }

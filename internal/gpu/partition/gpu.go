@@ -88,6 +88,10 @@ type GPU struct {
 	// placements. See [Group.Dynamic].
 	Made []Instance `json:"-"`
 
+	// Missing are the GPUs of the node that are missing now, of all vendors. It is the same list for each GPU
+	// of the node.
+	Missing []Absent `json:"-"`
+
 	// NoRoomFor is a geometry for which the driver did not create the missing instances next to those
 	// that stay. No instance stays for it. The zero value is none.
 	NoRoomFor Shape
@@ -187,22 +191,28 @@ func (s Selector) String() string {
 	return strconv.Itoa(s.Index)
 }
 
-// find returns the position of the selected GPU in gpus, which must be in PCI order.
+// find returns the position of the selected GPU in gpus, which must be in PCI order. The error is a
+// [MissingError] if it is missing now.
 func (s Selector) find(gpus []GPU) (int, error) {
-	if s.Address == "" {
+	a := s.Address
+	if a == "" {
 		if len(gpus) == 0 {
 			return 0, fmt.Errorf("there is no GPU with index %d: this node has no GPUs of that kind", s.Index)
 		}
-		if s.Index < 0 || s.Index >= len(gpus) {
-			return 0, fmt.Errorf("there is no GPU with index %d: this node has %d (0 to %d)", s.Index, len(gpus), len(gpus)-1)
+		all := numbered(gpus)
+		if s.Index < 0 || s.Index >= len(all) {
+			return 0, fmt.Errorf("there is no GPU with index %d: this node has %d (0 to %d)", s.Index, len(all), len(all)-1)
 		}
-		return s.Index, nil
+		a = all[s.Index]
 	}
-	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Address == s.Address })
-	if i < 0 {
-		return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", s.Address, listFew(addresses(gpus)))
+	i := slices.IndexFunc(gpus, func(g GPU) bool { return g.Address == a })
+	switch {
+	case i >= 0:
+		return i, nil
+	case s.Address == "" || isMissing(a, gpus):
+		return 0, &MissingError{s, a}
 	}
-	return i, nil
+	return 0, fmt.Errorf("there is no partitionable GPU at %s: this node has %s", a, listFew(addresses(gpus)))
 }
 
 func addresses(gpus []GPU) []Address {

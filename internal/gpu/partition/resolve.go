@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -10,6 +11,8 @@ type resolver struct {
 	gpus  []GPU
 	taken map[Address]string // the selector or group that has the GPU
 	errs  []error
+
+	missing bool // a selector names a GPU that is missing
 }
 
 func (r *resolver) fail(format string, args ...any) {
@@ -35,7 +38,8 @@ func (r *resolver) matching(in gpuFilter) []GPU {
 }
 
 // takeSelected takes the GPU that s names if it passes. An index counts among the GPUs of
-// in. A GPU that does not pass stays available, since one index may mean different boards.
+// in, and the missing ones of their vendor. It takes none for a GPU that is missing: the other GPUs
+// get their shapes without it. A GPU that does not pass stays available, since one index may mean different boards.
 func (r *resolver) takeSelected(s Selector, by string, in gpuFilter, passes func(GPU) bool) (GPU, bool) {
 	gpus := r.matching(in)
 	if s.Address != "" {
@@ -45,6 +49,10 @@ func (r *resolver) takeSelected(s Selector, by string, in gpuFilter, passes func
 		return GPU{}, false
 	}
 	i, err := s.find(gpus)
+	if _, missing := errors.AsType[*MissingError](err); missing {
+		r.missing = true
+		return GPU{}, false
+	}
 	if err != nil {
 		r.fail("%s: %w", by, err)
 		return GPU{}, false
@@ -117,7 +125,7 @@ func (r *resolver) checkCoverage(groups []Group) {
 	if len(left) > 0 {
 		r.fail("%s in no group (%s): add a group with count = \"rest\", or skip them", map[bool]string{true: "1 GPU is", false: fmt.Sprintf("%d GPUs are", len(left))}[len(left) == 1], listFew(addresses(left)))
 	}
-	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 {
+	if len(r.gpus) > 0 && len(r.taken) == 0 && len(groups) > 0 && !r.missing {
 		r.fail("its groups match no GPU of this node (found %s, want %s)", boardNames(r.gpus), groupTargets(groups))
 	}
 }

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,15 @@ const (
 )
 
 func vendors() []Vendor { return []Vendor{AMD, NVIDIA} }
+
+// VendorNamed returns the vendor with that [Vendor.Name].
+func VendorNamed(name string) (v Vendor, ok bool) {
+	i := slices.IndexFunc(vendors(), func(v Vendor) bool { return v.Name() == name })
+	if i < 0 {
+		return 0, false
+	}
+	return vendors()[i], true
+}
 
 func vendorNames() []string {
 	var out []string

@@ -1,6 +1,7 @@
 package reservation
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -163,7 +164,7 @@ func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 }
 
 // Room returns an error that names the first reservation that cannot be met on these GPUs. It ignores
-// partitions without a device node.
+// partitions without a device node, and reservations that name a GPU that is missing.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
 	var node []runstate.Part
 	var there []string
@@ -181,8 +182,12 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		}
 	}
 	var wants []lease.Reservation
+	var met []config.Reservation
 	for _, r := range list {
 		among, err := partition.Select(r.GPUs, after)
+		if _, missing := errors.AsType[*partition.MissingError](err); missing {
+			continue // no change of the others gives it what it had
+		}
 		if err != nil {
 			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
 		}
@@ -191,9 +196,10 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
 		}
 		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}, Whole: r.Whole})
+		met = append(met, r)
 	}
 	err := lease.Fit(node, wants)
-	for i, r := range list {
+	for i, r := range met {
 		if err == nil {
 			break
 		}

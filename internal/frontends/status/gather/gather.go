@@ -46,7 +46,7 @@ func Sources(h *host.Host, o Options) status.Sources {
 		Reserve: func(ctx context.Context) (status.ReservationState, error) {
 			return reservationState(ctx, h, cfg, broken != nil, o.Busy)
 		},
-		Known: func(context.Context) (status.Known, error) { return status.ReadKnown(KnownGPUs(h)) },
+		Known: func(context.Context) (runstate.Known, error) { return runstate.ReadKnown(h.KnownGPUs()) },
 	}
 	if s.GPUs == nil {
 		s.GPUs = func(ctx context.Context) (status.Inventory, error) {
@@ -138,13 +138,10 @@ func sliceProblems(h *host.Host, list []config.Reservation) []status.Problem {
 	return out
 }
 
-// KnownGPUs returns the path of [status.KnownFile].
-func KnownGPUs(h *host.Host) string { return h.Path("var/lib/dcm", status.KnownFile) }
-
 // Expected returns the expected GPUs. there are the addresses of those that exist. If the daemon's
 // file cannot be read, no GPU is known.
 func Expected(h *host.Host, cfg *config.Config, there []string) status.Expected {
-	known, _ := status.ReadKnown(KnownGPUs(h))
+	known, _ := runstate.ReadKnown(h.KnownGPUs())
 	return status.Expect(cfg.Count, known.GPUs, there)
 }
 
