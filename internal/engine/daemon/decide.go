@@ -83,6 +83,7 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 	}
 	switch {
 	case now.Diff == 0:
+		p.activateRun(ctx)
 		return p.reserve(ctx), false
 	case p.byDevice:
 		if r, repair := p.driftFound(now.Diff); !repair {

@@ -59,6 +59,31 @@ func isApplied(ctx context.Context, pid1 PID1) (bool, error) {
 	return len(own) > 0 && own[0].Active == "active", err
 }
 
+// activateRun starts dcm-apply.service if the GPUs match the profile and it is not active, as after an
+// installation without a reboot. Its run changes nothing, and stops no unit. Otherwise the next change would
+// concern all clients, see [Settings.permitsScope].
+func (p *pass) activateRun(ctx context.Context) {
+	if !p.settings.mayFailPartly() {
+		return
+	}
+	pid1, err := p.conn.open(ctx)
+	applied := false
+	if err == nil {
+		applied, err = isApplied(ctx, pid1)
+	}
+	if err == nil && !applied {
+		p.log.Info("starting "+unitname.Apply+", since clients require it; the GPUs match the profile already", "unit", unitname.Apply)
+		ctx, cancel := p.conn.limit(ctx, p.Limits.Run)
+		defer cancel()
+		if err = pid1.Jobs.Start(ctx, unitname.Apply); err == nil {
+			_, err = pid1.States.Settle(ctx, []string{unitname.Apply})
+		}
+	}
+	if err != nil {
+		p.log.Warn("cannot start "+unitname.Apply+", so the next change restarts all clients", "error", err)
+	}
+}
+
 // release releases the clients that are withheld needlessly: a run or a daemon was killed before it did
 // so, or the settings have changed.
 func (p *pass) release(ctx context.Context, now Observation) error {

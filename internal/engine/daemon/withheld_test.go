@@ -259,3 +259,40 @@ func TestWithheld_Edits(t *testing.T) {
 		})
 	}
 }
+
+// After an installation without a reboot dcm-apply.service has not run. The daemon starts it when nothing has
+// to be changed, so that the first change concerns only the clients of its GPUs.
+func TestRequire_FirstChange(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		given   func(*requiring)
+		started bool
+	}{
+		{"not run", func(x *requiring) { x.units[unitname.Apply] = inactiveRun("inactive") }, true},
+		{"failed", func(x *requiring) { x.units[unitname.Apply] = inactiveRun("failed") }, true},
+		{"has run", func(*requiring) {}, false},
+		{"clients do not require it", func(x *requiring) {
+			x.units[unitname.Apply], x.settings.Require = inactiveRun("inactive"), false
+		}, false},
+		{"changes concern the whole node", func(x *requiring) {
+			x.units[unitname.Apply], x.settings.Order.PerGPU = inactiveRun("inactive"), false
+		}, false},
+		{"the GPUs differ", func(x *requiring) { x.units[unitname.Apply] = inactiveRun("inactive"); x.differ("5") }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newRequiring(t, "")
+			tt.given(x)
+			x.start()
+			x.until("profile on the GPUs", phase(runstate.InSync))
+			x.tick()
+			if got := x.did(); strings.HasPrefix(got, "start:"+unitname.Apply) != tt.started || tt.started && strings.Contains(got, "restart:") {
+				t.Errorf("events %q, want a start of dcm-apply.service: %t", got, tt.started)
+			}
+		})
+	}
+}
+
+// inactiveRun is dcm-apply.service in that state.
+func inactiveRun(state string) systemd.Unit {
+	return systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: state}
+}

@@ -53,7 +53,9 @@ func TestGather_FailedPart(t *testing.T) {
 		"daemon":   {func(s *Sources) { s.Daemon = func(context.Context) (*runstate.State, error) { return nil, no } }, "daemon: permission denied"},
 		"last_run": {func(s *Sources) { s.Run = func(context.Context) (*runstate.Run, error) { return nil, no } }, "last_run: permission denied"},
 		"units":    {func(s *Sources) { s.Units = func(context.Context) (UnitStates, error) { return UnitStates{}, no } }, "units: permission denied\nclients: systemd was not queried: these are the states after the last restart"},
-		"expected": {func(s *Sources) { s.Known = func(context.Context) (runstate.Known, error) { return runstate.Known{}, no } }, "expected: permission denied"},
+		"expected": {func(s *Sources) {
+			s.Known = func(context.Context) (runstate.Known, error) { return runstate.Known{}, no }
+		}, "expected: permission denied"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

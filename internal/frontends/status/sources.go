@@ -88,7 +88,7 @@ type Sources struct {
 	Run      func(context.Context) (*runstate.Run, error)    // nil: no run in this boot
 	Reserve  func(context.Context) (ReservationState, error) // the reservations
 	Confined func(context.Context) (Confinement, error)      // the confinement of units by systemd
-	Known    func(context.Context) (runstate.Known, error)            // the GPUs of the last success
+	Known    func(context.Context) (runstate.Known, error)   // the GPUs of the last success
 	Held     func(context.Context) (HeldParts, error)        // the holders of the partitions
 	Queue    func() []Queued                                 // the wait queue, which only the daemon knows
 }

@@ -33,6 +33,7 @@ func scenarios() []scenario {
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
 		{"single GPU", vm.Options{GPUs: 8}, singleGPU},
 		{"single NVIDIA GPU", vm.Options{GPUs: 8, Kernel: []string{"fakehive.nvidia=8"}}, singleNVIDIA},
+		{"rolling MIG", nvidiaOptions, rollingMIG},
 		{"NVIDIA", two, nvidiaGPUs},
 	}
 }

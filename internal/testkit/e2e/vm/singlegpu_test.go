@@ -110,7 +110,7 @@ func (m machine) keeps(profile, affected string, others []string) {
 	m.t.Helper()
 	all := append([]string{affected}, others...)
 	before := m.services(all)
-	cursor := m.run(`journalctl --quiet --lines=1 --output=cat --show-cursor | sed -n 's/^-- cursor: //p'`)
+	cursor := m.cursor()
 	m.use(profile)
 	after := m.services(all)
 	for _, unit := range all {
