@@ -50,11 +50,13 @@ func singleGPUs(t *testing.T, p product) {
 				name string
 				run  func(machine)
 			}{
+				{"first change after an installation", firstChange},
 				{"affected units restart", affectedRestart},
 				{"service fails during a change", startFails},
 				{"one GPU of two fails", oneOfTwoFails},
 				{"required GPU fails", requiredGPUFails},
 				{"holder blocks its GPU only", heldGPU},
+				{"holder ends after another GPU has failed", heldAndFailed},
 				{"each GPU changes when idle", leasedGPU},
 				{"daemon killed during a change", killedDuringChange},
 				{"change requested in part", requestedInPart},
