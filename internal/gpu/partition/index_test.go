@@ -94,6 +94,9 @@ func TestLayout_MissingNVIDIAGPU(t *testing.T) {
 	all := append(fourGPUs(), GPU{Address: "0000:01:00.0", Vendor: NVIDIA, MIG: off}, GPU{Address: "0000:66:00.0", Vendor: NVIDIA, MIG: off})
 	seven := MIG{Instances: []Instance{{Profile: "1g.10gb"}}}
 	p := Profile{Name: "p", Groups: []Group{{MIG: &seven, GPUs: []Selector{{Index: 0}}}}}
+	if _, err := p.Layout(withMissing(all, 4, 5)); err != nil {
+		t.Errorf("all NVIDIA GPUs are lost: %v", err)
+	}
 	l, err := p.Layout(withMissing(all, 4))
 	if err != nil {
 		t.Fatal(err)

@@ -49,6 +49,9 @@ func (r *resolver) takeSelected(s Selector, by string, in gpuFilter, passes func
 		return GPU{}, false
 	}
 	i, err := s.find(gpus)
+	if len(gpus) == 0 && slices.ContainsFunc(r.gpus, func(g GPU) bool { return len(g.Missing) > 0 }) {
+		err = &MissingError{Selector: s} // all GPUs of the vendor are
+	}
 	if _, missing := errors.AsType[*MissingError](err); missing {
 		r.missing = true
 		return GPU{}, false
