@@ -31,6 +31,8 @@ func scenarios() []scenario {
 		{"Slurm", two, slurmJobs},
 		{"power cuts", two, powerCuts},
 		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
+		{"first change", two, firstChange},
+		{"held and failed", two, heldAndFailed},
 		{"single GPU", vm.Options{GPUs: 8}, singleGPU},
 		{"single NVIDIA GPU", vm.Options{GPUs: 8, Kernel: []string{"fakehive.nvidia=8"}}, singleNVIDIA},
 		{"rolling MIG", nvidiaOptions, rollingMIG},
