@@ -47,7 +47,7 @@ func Remember(path string, a Account) error {
 }
 
 func knownGPUs(a Account) runstate.Known {
-	k := runstate.Known{Details: make(map[string]runstate.KnownGPU)}
+	k := runstate.Known{GPUs: []string{}, Details: make(map[string]runstate.KnownGPU)}
 	for _, g := range a.GPUs {
 		if g.Managed() {
 			k.GPUs = append(k.GPUs, g.Address)
