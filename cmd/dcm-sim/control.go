@@ -37,6 +37,7 @@ func newFault() *cobra.Command {
 	flags.BoolVar(&f.Wrong, "wrong", false, "report success without effect; a read shows another mode")
 	flags.BoolVar(&f.Short, "short", false, "a read ends in the middle of the word")
 	flags.BoolVar(&f.Gone, "gone", false, "with show: the file is not there")
+	flags.StringVar(&f.Text, "text", "", "with show: a read returns this, or if it is 'name value', has this line instead of that of the name")
 	permissions := flags.String("permissions", "0", "with show: the file has these, 0666")
 	flags.IntVar(&f.Skip, "skip", 0, "let that many operations pass first")
 	c.RunE = func(*cobra.Command, []string) error {

@@ -36,6 +36,7 @@ type Device struct {
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
 	Parts       []Part   // the active partitions, in order
 	UniqueID    string   // hexadecimal, from the driver
+	Memory      uint64   // size in bytes; 0 if unknown. Set by [Node.ReadDetails]
 
 	// ExclusiveNodes are the device nodes that no process may have open while this GPU is
 	// changed.
@@ -67,6 +68,7 @@ type Part struct {
 	Index int // position in the GPU, from 0
 	Minor int // minor number of the render node
 	CUs   int // compute units; 0 if unknown
+	XCC   int // accelerator dies (XCC); 0 if unknown
 	// UUID is the identifier in the vendor's runtime, HIP or CUDA; "" if unknown. AMD's drivers
 	// before ROCm 7.0 give all partitions of a GPU the same.
 	UUID string

@@ -14,7 +14,7 @@ import (
 )
 
 func (k kfdNode) toPart(index int) gpu.Part {
-	p := gpu.Part{Index: index, Minor: int(k.minor), UUID: k.uuid(), DriverID: k.id, Banks: int(k.banks)}
+	p := gpu.Part{Index: index, Minor: int(k.minor), XCC: int(k.xcc), UUID: k.uuid(), DriverID: k.id, Banks: int(k.banks)}
 	if k.perCU > 0 {
 		p.CUs = int(k.simds / k.perCU)
 	}
@@ -49,6 +49,8 @@ func (n *detailReader) read(ctx context.Context, devices []*gpu.Device) error {
 func (n *detailReader) readAll(devices []*gpu.Device) error {
 	var parts []*gpu.Part
 	for _, d := range devices {
+		// It includes what the driver reserves. An APU has none of its own, or only a part.
+		d.Memory, _ = sysfs.Number(n.roots.AttributePath(d.Address, "mem_info_vram_total"), 64)
 		for i := range d.Parts {
 			parts = append(parts, &d.Parts[i])
 		}

@@ -52,6 +52,9 @@ type Fault struct {
 	// "dev/dri/renderD130":
 	Gone        bool   `json:"gone,omitempty"`        // the file does not exist
 	Permissions uint32 `json:"permissions,omitempty"` // the file has these permissions
+	// Text is what a read of the file returns. If it is "name value" and the file has a line with that
+	// name, it replaces that line only.
+	Text string `json:"text,omitempty"`
 
 	Skip   int  `json:"skip,omitempty"`  // number of operations before the fault occurs
 	Times  int  `json:"times,omitempty"` // how often the fault occurs; 0 means once
@@ -68,8 +71,8 @@ func (f Fault) Check() error {
 		return errors.New("only one GPU's vanishing or appearing can happen now")
 	case f.Op != OpNow && f.Appear:
 		return errors.New("a GPU can only appear now")
-	case f.Op == OpShow && (f.File == "" || !f.Gone && f.Permissions == 0):
-		return errors.New("a file is shown otherwise by its name: let it be gone, or have other permissions")
+	case f.Op == OpShow && (f.File == "" || !f.Gone && f.Permissions == 0 && f.Text == ""):
+		return errors.New("a file is shown otherwise by its name: let it be gone, or have other permissions or another text")
 	case f.Op == OpShow:
 		return nil
 	case f.Errno == 0 && f.Hang == 0 && !f.Vanish && !f.Appear && !f.Wrong && !f.Short && !f.Unknown:
@@ -80,16 +83,21 @@ func (f Fault) Check() error {
 	return nil
 }
 
-// applyLies changes how files are shown. The caller holds n.mu.
-func applyLies(n *Node, root *Entry) {
+// applyLies changes how the files below a directory are shown. The caller holds n.mu, so dir must not be
+// above [kfdLive], whose entries are listed with it.
+func applyLies(n *Node, dir string, root *Entry) {
 	for _, f := range n.faults {
 		name := f.File
 		if f.GPU != "" {
 			name = "sys/" + pciPath(f.GPU) + "/" + name
 		}
+		name, below := strings.CutPrefix(name, dir)
+		if f.Op != OpShow || !below || dir == "" && isLive(name) {
+			continue
+		}
 		e := root
 		for part := range strings.SplitSeq(name, "/") {
-			if f.Op != OpShow || e == nil || e.list == nil {
+			if e == nil || e.list == nil {
 				e = nil
 				break
 			}
@@ -102,6 +110,35 @@ func applyLies(n *Node, root *Entry) {
 		if f.Permissions != 0 {
 			e.Mode = e.Mode&syscall.S_IFMT | f.Permissions
 		}
+		if f.Text != "" && e.read != nil {
+			e.read = lie(e.read, f.Text)
+		}
+	}
+}
+
+// kfdLive are the directories whose entries are made at each access.
+func kfdLive() []string { return []string{kfdDir + "/topology/nodes/", kfdDir + "/proc/"} }
+
+func isLive(name string) bool {
+	return slices.ContainsFunc(kfdLive(), func(dir string) bool { return strings.HasPrefix(name, dir) })
+}
+
+// lie returns a read that returns the text of a fault.
+func lie(read func(context.Context) (string, error), text string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		honest, err := read(ctx)
+		if err != nil {
+			return "", err
+		}
+		name, _, _ := strings.Cut(text, " ")
+		lines := strings.SplitAfter(honest, "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, name+" ") && name != text {
+				lines[i] = text + "\n"
+				return strings.Join(lines, ""), nil
+			}
+		}
+		return text + "\n", nil
 	}
 }
 

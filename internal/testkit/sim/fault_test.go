@@ -220,6 +220,38 @@ func TestFault_FileContent(t *testing.T) {
 	}
 }
 
+// The entries of KFD are made at each access, under the lock of the node.
+func TestFault_KFDNode(t *testing.T) {
+	n := newNode(t, "mi300x-8", Options{})
+	const nodes = kfdDir + "/topology/nodes"
+	read := func(name string) string {
+		t.Helper()
+		text, err := n.ReadFile(t.Context(), nodes+"/"+name)
+		if err != nil {
+			return err.Error()
+		}
+		return text
+	}
+	honest, count := read("3/properties"), len(kfdNodes(n))
+	for _, f := range []Fault{{Op: OpShow, File: nodes + "/2", Gone: true}, {Op: OpShow, File: nodes + "/3/gpu_id", Text: "0"}, {Op: OpShow, File: nodes + "/3/properties", Text: "simd_count 4"}} {
+		if err := n.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, _ := n.Lookup(nodes)
+	if got := len(dir.Names()); got != count-1 {
+		t.Errorf("%d nodes, want %d", got, count-1)
+	}
+	lie := read("3/properties")
+	if got := read("3/gpu_id"); got != "0\n" || !strings.Contains(lie, "\nsimd_count 4\n") || len(strings.Split(lie, "\n")) != len(strings.Split(honest, "\n")) {
+		t.Errorf("gpu_id %q, properties\n%s", got, lie)
+	}
+	n.ClearFaults()
+	if got := read("3/properties"); got != honest {
+		t.Errorf("after the faults:\n%s", got)
+	}
+}
+
 func TestFault_Names(t *testing.T) {
 	want := Fault{Op: OpCompute, GPU: first, Errno: Errno(syscall.EBUSY), Hang: Duration(1500 * time.Millisecond), Always: true}
 	text := `{"op":"compute","gpu":"0000:05:00.0","errno":"EBUSY","hang":"1.5s","always":true}`

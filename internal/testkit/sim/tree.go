@@ -101,7 +101,7 @@ func treeOf(n *Node) *Entry {
 		addNVIDIA(n, t)
 		addCtl(n, t)
 		n.cache.root, n.cache.structure = t.root(), n.structure
-		applyLies(n, n.cache.root)
+		applyLies(n, "", n.cache.root)
 	}
 	return n.cache.root
 }

@@ -48,6 +48,7 @@ func kfdProcesses(n *Node) map[string]*Entry {
 			t.text(fmt.Sprintf("%s/sdma_%d", dir, k.gpuID()), "0")
 		}
 	}
+	applyLies(n, kfdDir+"/proc/", t.root())
 	return t
 }
 
@@ -66,6 +67,7 @@ func kfdNodes(n *Node) map[string]*Entry {
 	for _, k := range gpus {
 		t.lazy(strconv.Itoa(k.id), func(t tree) { k.add(t, gpus) })
 	}
+	applyLies(n, kfdDir+"/topology/nodes/", t.root())
 	n.cache.nodes, n.cache.topology = t, n.topology
 	return t
 }
