@@ -36,7 +36,7 @@ type Device struct {
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
 	Parts       []Part   // the active partitions, in order
 	UniqueID    string   // hexadecimal, from the driver
-	Memory      uint64   // size in bytes; 0 if unknown. Set by [Node.ReadDetails]
+	Bytes       uint64   // size of the memory; 0 if unknown. Set by [Node.ReadDetails]
 
 	// ExclusiveNodes are the device nodes that no process may have open while this GPU is
 	// changed.

@@ -30,11 +30,11 @@ func Persistence(r *Record, b Boot, powerOff bool) Check {
 	const what = "persistence of modes"
 	switch {
 	case r == nil:
-		return Check{"", what, NotSeen, "this is the first self-test; " + persistenceHint}
+		return newCheck("", what, NotSeen, "this is the first self-test; "+persistenceHint)
 	case r.Boot == b.ID:
-		return Check{"", what, NotSeen, "the host has not been booted since the last self-test; " + persistenceHint}
+		return newCheck("", what, NotSeen, "the host has not been booted since the last self-test; "+persistenceHint)
 	case b.Found == nil:
-		return Check{"", what, NotSeen, "the modes before the first run of this boot are unknown; run the self-test before another run of dcm-apply.service"}
+		return newCheck("", what, NotSeen, "the modes before the first run of this boot are unknown; run the self-test before another run of dcm-apply.service")
 	}
 	how := "a boot (with --power-was-off: a power-off)"
 	if powerOff {
@@ -44,11 +44,10 @@ func Persistence(r *Record, b Boot, powerOff bool) Check {
 	for _, gpu := range slices.Sorted(maps.Keys(r.Modes)) {
 		out = appendDistinct(out, fmt.Sprintf("%s before, %s after", r.Modes[gpu], orMissing(b.Found[gpu])))
 	}
-	return Check{"", what, Noted, fmt.Sprintf("after %s, down for %s at most: %s", how, b.Up.Sub(r.Taken).Round(time.Second), strings.Join(out, "; "))}
+	return newCheck("", what, Noted, fmt.Sprintf("after %s, down for %s at most: %s", how, b.Up.Sub(r.Taken).Round(time.Second), strings.Join(out, "; ")))
 }
 
-const persistenceHint = "to test which modes survive a power-off, select a profile whose modes are not the driver's defaults. " +
-	"Then run dcm selftest --read, switch the power off and on, and run it again with --power-was-off"
+const persistenceHint = "dcm(1) describes at --power-was-off how to test which modes survive a power-off"
 
 func orMissing(mode string) string {
 	if mode == "" {

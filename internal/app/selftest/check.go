@@ -25,6 +25,32 @@ type Check struct {
 	What    string  `json:"what"` // "modes, by libamd_smi"
 	Verdict Verdict `json:"verdict"`
 	Text    string  `json:"text"`
+	Source  Source  `json:"source,omitempty"` // what was compared; "" for other checks
+	Named   string  `json:"named,omitempty"`  // the text with names of units and processes, which the archive does not have
+}
+
+// Source is a source of facts about the GPUs.
+type Source string
+
+// The sources.
+const (
+	Modes      Source = "modes"      // what dcm reads modes back from
+	Partitions Source = "partitions" // what the driver shows of each partition
+	Library    Source = "library"    // the vendor's cross-check
+	Daemon     Source = "daemon"     // the daemon's status
+	Nodes      Source = "nodes"      // device nodes and mode files
+)
+
+func newCheck(at, what string, v Verdict, text string) Check {
+	return Check{At: at, What: what, Verdict: v, Text: text}
+}
+
+// about returns the checks with their source.
+func about(s Source, all ...Check) []Check {
+	for i := range all {
+		all[i].Source = s
+	}
+	return all
 }
 
 // Failed reports whether a check has the verdict Wrong.
@@ -50,6 +76,7 @@ func Summary(all []Check) string {
 // View is what one source reports of the GPUs: sysfs, KFD or a library.
 type View struct {
 	By      string
+	Source  Source
 	Modes   map[string]string // by address; nil if the source does not report them
 	Parts   map[string]int    // number of partitions by address; nil if not reported
 	Problem string            // why the view is empty or incomplete
@@ -66,7 +93,7 @@ func CompareView(at string, want, got View) []Check {
 		out = append(out, compare(at, "partitions, by "+got.By, want.Parts, got.Parts))
 	}
 	if got.Problem != "" || len(out) == 0 {
-		out = append(out, Check{at, "the GPUs, by " + got.By, NotSeen, orNoData(got.Problem)})
+		out = append(out, newCheck(at, "the GPUs, by "+got.By, NotSeen, orNoData(got.Problem)))
 	}
 	return out
 }
@@ -90,9 +117,9 @@ func compare[T comparable](at, what string, want, got map[string]T) Check {
 		}
 	}
 	if len(bad) > 0 {
-		return Check{at, what, Wrong, strings.Join(bad, "; ")}
+		return newCheck(at, what, Wrong, strings.Join(bad, "; "))
 	}
-	return Check{at, what, Right, fmt.Sprintf("%d GPUs: %s", len(want), distinctValues(want))}
+	return newCheck(at, what, Right, fmt.Sprintf("%d GPUs: %s", len(want), distinctValues(want)))
 }
 
 // distinctValues returns each different value once.
@@ -113,8 +140,8 @@ type File struct {
 	Err  error // if it cannot be examined
 }
 
-// Nodes checks the device nodes of the partitions.
-func Nodes(at string, files []File) Check {
+// DeviceNodes checks the device nodes of the partitions.
+func DeviceNodes(at string, files []File) Check {
 	const what = "device nodes"
 	var bad []string
 	for _, f := range files {
@@ -125,7 +152,7 @@ func Nodes(at string, files []File) Check {
 			bad = append(bad, f.Path+" is not readable and writable: its mode is "+f.Mode.String())
 		}
 	}
-	return verdict(at, what, bad, fmt.Sprintf("%d exist", len(files)))
+	return about(Nodes, verdict(at, what, bad, fmt.Sprintf("%d exist", len(files))))[0]
 }
 
 // ModeFiles checks the files that modes are written to: only root may write to them.
@@ -142,7 +169,7 @@ func ModeFiles(at string, files []File) Check {
 			bad = append(bad, f.Path+" is writable for users other than root: its mode is "+f.Mode.String())
 		}
 	}
-	return verdict(at, what, bad, fmt.Sprintf("%d are writable for root only", len(files)))
+	return about(Nodes, verdict(at, what, bad, fmt.Sprintf("%d are writable for root only", len(files))))[0]
 }
 
 func verdict(at, what string, bad []string, right string) Check {
@@ -151,15 +178,15 @@ func verdict(at, what string, bad []string, right string) Check {
 		bad = append(bad[:most:most], fmt.Sprintf("and %d more", more))
 	}
 	if len(bad) > 0 {
-		return Check{at, what, Wrong, strings.Join(bad, "; ")}
+		return newCheck(at, what, Wrong, strings.Join(bad, "; "))
 	}
-	return Check{at, what, Right, right}
+	return newCheck(at, what, Right, right)
 }
 
 // FromError is a check that fails with an error.
 func FromError(at, what, right string, err error) Check {
 	if err != nil {
-		return Check{at, what, Wrong, strings.ReplaceAll(err.Error(), "\n", "; ")}
+		return newCheck(at, what, Wrong, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	return Check{at, what, Right, right}
+	return newCheck(at, what, Right, right)
 }

@@ -15,14 +15,19 @@ import (
 type GPU struct {
 	partition.GPU
 	Model string
+	NUMA  int    // -1 if unknown
+	Bytes uint64 // size of the memory; 0 if unknown
 	Parts []Part
 }
 
 // Part is an observed partition.
 type Part struct {
-	Minor        int // of the render node; 0 for none
+	Minor        int    // of the render node; 0 for none
+	Profile      string // MIG profile
+	ID           string // in the driver's topology
+	XCC          int    // accelerator dies; 0 if unknown
 	ComputeUnits int
-	Memory       uint64
+	Memory       uint64 // bytes; 0 if unknown
 }
 
 // Facts are the observations of a model, by the model's name and the fact's.

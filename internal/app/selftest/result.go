@@ -92,19 +92,40 @@ func (t Timing) addKinds(steps []runstate.Step) {
 	}
 }
 
-// String returns the timing in one line.
-func (t Timing) String() string {
-	text := fmt.Sprintf("%s: %s in %d ms", t.To, t.Result, t.Took)
-	var parts []string
-	for _, name := range []string{"stop", "memory", "reload", "settle", "switch", "mig-clear", "mig-mode", "mig-fill", "start"} {
-		if ms, ok := t.Phases[name]; ok {
-			parts = append(parts, fmt.Sprintf("%s %d", name, ms))
+// Phase returns the duration of a phase, "" if it did not occur. With MIG, "switch" is the sum of the
+// steps that change instances.
+func (t *Timing) Phase(name string) string {
+	if t == nil {
+		return ""
+	}
+	ms, ok := t.Phases[name]
+	if name == "switch" {
+		for _, kind := range []partition.Kind{partition.DestroyInstances, partition.SetMIGMode, partition.CreateInstances} {
+			more, found := t.Phases[string(kind)]
+			ms, ok = ms+more, ok || found
 		}
 	}
-	if len(parts) > 0 {
-		text += " (" + strings.Join(parts, ", ") + ")"
+	if !ok {
+		return ""
 	}
-	return text
+	return seconds(ms)
+}
+
+// Total returns the duration of the change from the stop of the first client to the start of the
+// last one, "" without a run.
+func (t *Timing) Total() string {
+	if t == nil {
+		return ""
+	}
+	return seconds(t.Phases["stop"]+t.Took+t.Phases["start"]) + " s"
+}
+
+// seconds returns milliseconds as seconds, "0.3" or "71".
+func seconds(ms int64) string {
+	if ms < 100_000 {
+		return fmt.Sprintf("%.1f", float64(ms)/1000)
+	}
+	return fmt.Sprintf("%.0f", float64(ms)/1000)
 }
 
 // Text returns the table for a terminal.

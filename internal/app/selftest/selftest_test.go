@@ -149,14 +149,15 @@ func TestCompareView(t *testing.T) {
 
 func TestNodesAndModeFiles(t *testing.T) {
 	tests := map[string]struct{ got, want Check }{
-		"nodes":          {Nodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), Check{"", "device nodes", Right, "1 exist"}},
-		"a node missing": {Nodes("", []File{{Path: "n", Err: errors.New("n is not there")}}), Check{"", "device nodes", Wrong, "n is not there"}},
-		"a closed node":  {Nodes("", []File{{Path: "n", Mode: 0o400}}), Check{"", "device nodes", Wrong, "n is not readable and writable: its mode is -r--------"}},
-		"files":          {ModeFiles("", []File{{Path: "f", Mode: 0o644}}), Check{"", "files that modes are written to", Right, "1 are writable for root only"}},
-		"world-writable": {ModeFiles("", []File{{Path: "f", Mode: 0o666}}), Check{"", "files that modes are written to", Wrong, "f is writable for users other than root: its mode is -rw-rw-rw-"}},
-		"not writable":   {ModeFiles("", []File{{Path: "f", Mode: 0o444}}), Check{"", "files that modes are written to", Wrong, "f is not writable: its mode is -r--r--r--"}},
+		"nodes":          {DeviceNodes("", []File{{Path: "/dev/kfd", Mode: fs.ModeCharDevice | 0o660}}), newCheck("", "device nodes", Right, "1 exist")},
+		"a node missing": {DeviceNodes("", []File{{Path: "n", Err: errors.New("n is not there")}}), newCheck("", "device nodes", Wrong, "n is not there")},
+		"a closed node":  {DeviceNodes("", []File{{Path: "n", Mode: 0o400}}), newCheck("", "device nodes", Wrong, "n is not readable and writable: its mode is -r--------")},
+		"files":          {ModeFiles("", []File{{Path: "f", Mode: 0o644}}), newCheck("", "files that modes are written to", Right, "1 are writable for root only")},
+		"world-writable": {ModeFiles("", []File{{Path: "f", Mode: 0o666}}), newCheck("", "files that modes are written to", Wrong, "f is writable for users other than root: its mode is -rw-rw-rw-")},
+		"not writable":   {ModeFiles("", []File{{Path: "f", Mode: 0o444}}), newCheck("", "files that modes are written to", Wrong, "f is not writable: its mode is -r--r--r--")},
 	}
 	for name, tt := range tests {
+		tt.want.Source = Nodes
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -167,7 +168,7 @@ func TestTable(t *testing.T) {
 	claimed := Facts{"MI300X": {"XCCs": "8", "compute modes with NPS4": "QPX, CPX"}, "MI325X": {"XCCs": "8"}}
 	seen := make(Facts)
 	gpus := mi300x()
-	seen.AddGPUs([]GPU{{GPU: gpus[0], Model: "MI300X", Parts: []Part{{128, 304, 192 << 30}}}})
+	seen.AddGPUs([]GPU{{GPU: gpus[0], Model: "MI300X", Parts: []Part{{Minor: 128, ComputeUnits: 304, Memory: 192 << 30}}}})
 	gpus[1].XCC = 6
 	seen.AddGPUs([]GPU{{GPU: gpus[1], Model: "MI300X"}})
 	rows := make(map[string]Row)
@@ -241,8 +242,9 @@ func TestNewTiming(t *testing.T) {
 		{Step: partition.Step{Kind: partition.SwitchCompute, GPU: "b", From: "CPX", To: "QPX"}},
 	}}
 	got := NewTiming("QPX/NPS4", run, map[string]time.Duration{"reload": 40 * time.Millisecond})
-	if want := "QPX/NPS4: applied in 100 ms (memory 7, reload 40, settle 20)"; got.String() != want {
-		t.Errorf("got %s, want %s", got, want)
+	phases := map[string]int64{"memory": 7, "reload": 40, "settle": 20}
+	if diff := cmp.Diff(phases, got.Phases); diff != "" || got.Total() != "0.1 s" || got.Phase("settle") != "0.0" || got.Phase("stop") != "" {
+		t.Errorf("phases (-want +got):\n%s\n%s in total", diff, got.Total())
 	}
 	if len(got.Steps) != 5 || got.Steps[3].Took != 25 || got.Steps[4].Took != -1 {
 		t.Errorf("steps %+v", got.Steps)

@@ -28,6 +28,7 @@ type Views struct {
 	Nodes  []File // that the partitions are opened by
 	Files  []File // that modes are written to
 	Hidden error  // what could not be looked at
+	NUMA   []int  // the online NUMA nodes of the host; nil if unknown
 
 	Open map[partition.Vendor]string // a node whose holder is in the way of a change
 }
@@ -43,9 +44,9 @@ func ReadViews(ctx context.Context, h *host.Host, cfg *config.Config) (Views, er
 		return Views{}, err
 	}
 	devices = slices.DeleteFunc(devices, func(d gpu.Device) bool { return d.SkipReason != "" })
-	v := Views{Own: View{By: "what they are read back from", Modes: make(map[string]string)}}
+	v := Views{Own: View{By: "what they are read back from", Source: Modes, Modes: make(map[string]string)}}
 	v.Hidden = errors.Join(err, node.ReadDetails(ctx, devices))
-	tree := View{By: "what the driver shows of each partition", Parts: make(map[string]int)}
+	tree := View{By: "what the driver shows of each partition", Source: Partitions, Parts: make(map[string]int)}
 	v.Open = make(map[partition.Vendor]string)
 	for _, d := range devices {
 		v.GPUs = append(v.GPUs, seen(d))
@@ -60,6 +61,7 @@ func ReadViews(ctx context.Context, h *host.Host, cfg *config.Config) (Views, er
 	for _, t := range node.CrossChecks(ctx, devices) {
 		v.Others = append(v.Others, view(t))
 	}
+	v.NUMA = onlineNodes(h)
 	for _, path := range node.Watch().ModeFiles() {
 		v.Files = append(v.Files, file(path, path))
 	}
@@ -67,9 +69,9 @@ func ReadViews(ctx context.Context, h *host.Host, cfg *config.Config) (Views, er
 }
 
 func seen(d gpu.Device) GPU {
-	g := GPU{GPU: d.GPU, Model: d.Model}
+	g := GPU{GPU: d.GPU, Model: d.Model, NUMA: d.NUMA, Bytes: d.Bytes}
 	for _, p := range d.Parts {
-		g.Parts = append(g.Parts, Part{Minor: p.Minor, ComputeUnits: p.CUs, Memory: p.Bytes})
+		g.Parts = append(g.Parts, Part{Minor: p.Minor, Profile: p.Profile, ID: p.ID, XCC: p.XCC, ComputeUnits: p.CUs, Memory: p.Bytes})
 	}
 	return g
 }
@@ -87,6 +89,32 @@ func (v *Views) nodes(h *host.Host, d gpu.Device) {
 	}
 }
 
+// onlineNodes returns the online NUMA nodes, nil if they are unknown.
+func onlineNodes(h *host.Host) []int {
+	text, _ := os.ReadFile(h.Path("sys/devices/system/node/online"))
+	var out []int
+	for list := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
+		first, last, _ := strings.Cut(list, "-")
+		from, err := strconv.Atoi(first)
+		if err != nil {
+			return nil
+		}
+		to := from
+		if last != "" {
+			if to, err = strconv.Atoi(last); err != nil || to > maxNUMANodes {
+				return nil
+			}
+		}
+		for node := from; node <= to; node++ {
+			out = append(out, node)
+		}
+	}
+	return out
+}
+
+// maxNUMANodes is the largest number of NUMA nodes of a kernel (CONFIG_NODES_SHIFT).
+const maxNUMANodes = 1 << 10
+
 func file(name, path string) File {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,7 +127,7 @@ func file(name, path string) File {
 }
 
 func view(t gpu.CrossCheck) View {
-	v := View{By: t.Source}
+	v := View{By: t.Source, Source: Library}
 	if t.Err != nil {
 		v.Problem = t.Err.Error()
 	}

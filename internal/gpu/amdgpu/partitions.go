@@ -50,7 +50,7 @@ func (n *detailReader) readAll(devices []*gpu.Device) error {
 	var parts []*gpu.Part
 	for _, d := range devices {
 		// It includes what the driver reserves. An APU has none of its own, or only a part.
-		d.Memory, _ = sysfs.Number(n.roots.AttributePath(d.Address, "mem_info_vram_total"), 64)
+		d.Bytes, _ = sysfs.Number(n.roots.AttributePath(d.Address, "mem_info_vram_total"), 64)
 		for i := range d.Parts {
 			parts = append(parts, &d.Parts[i])
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Names are the names of hosts and users that a text must not have.
-type Names struct{ Hosts, Users []string }
+// Names are the names of hosts, users, units and processes that a text must not have.
+type Names struct{ Hosts, Users, Units, Processes []string }
 
 // kept are names that are facts of a GPU, even if a host or a user has the same.
 func kept() []string {
@@ -16,15 +16,25 @@ func kept() []string {
 		"record", "driver", "version", "node", "nodes", "files", "name", "path", "text", "mode", "link", "error", "kernel", "arch", "date", "gpus", "calls", "library", "state"}
 }
 
-// Remove replaces each name by HOST or USER where no letter or digit precedes or follows it.
+// Remove replaces each name by HOST, USER, UNIT or PROCESS where no letter or digit precedes or follows
+// it. Of a unit it also replaces the name without the type.
 func (n Names) Remove(text string) string {
 	text = home.ReplaceAllString(text, "/home/USER")
+	for _, unit := range n.Units {
+		text = replaceWord(text, unit, "UNIT")
+		if dot := strings.LastIndexByte(unit, '.'); dot > 0 {
+			text = replaceWord(text, unit[:dot], "UNIT")
+		}
+	}
 	for _, host := range n.Hosts {
 		short, _, _ := strings.Cut(host, ".")
 		text = replaceWord(replaceWord(text, host, "HOST"), short, "HOST")
 	}
 	for _, user := range n.Users {
 		text = replaceWord(text, user, "USER")
+	}
+	for _, process := range n.Processes {
+		text = replaceWord(text, process, "PROCESS")
 	}
 	return text
 }

@@ -56,7 +56,7 @@ func Write(ctx context.Context, h *host.Host, con *console.Console, run Runner, 
 
 func bundleParts(h *host.Host, run Runner) []supportbundle.Part {
 	parts := []supportbundle.Part{
-		{Name: "version.txt", Description: "dcm, the system and the kernel", Read: func(ctx context.Context) ([]byte, error) { return versions(ctx, h) }},
+		{Name: "version.txt", Description: "dcm, the system and the kernel", Read: func(ctx context.Context) ([]byte, error) { return Versions(ctx, h) }},
 		commandOutput(run, "status.txt", "status"),
 		commandOutput(run, "status.json", "status", "--json"),
 		commandOutput(run, "report.txt", "report"),
@@ -67,7 +67,7 @@ func bundleParts(h *host.Host, run Runner) []supportbundle.Part {
 		{Name: "units.txt", Description: "systemctl show of dcm's units and the clients", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return unitStates(ctx, h) })},
 		{Name: "journal.txt", Description: "the journal of dcm's units", Read: onlyHere(h, journalOf("--output=short-iso-precise"))},
 		{Name: "journal.json", Description: "the same with dcm's fields", Read: onlyHere(h, journalOf("--output=json", "--output-fields="+journalFields))},
-		{Name: "kernel.txt", Description: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, h) })},
+		{Name: "kernel.txt", Description: "the kernel's lines on amdgpu, kfd and dcm since the boot", Read: onlyHere(h, func(ctx context.Context) ([]byte, error) { return KernelLines(ctx, h, time.Time{}, time.Time{}) })},
 	}
 	for _, name := range []string{runstate.RunFile, runstate.StateFile, runstate.DiscoveredFile} {
 		parts = append(parts, ownFile(h, "run/dcm/"+name))

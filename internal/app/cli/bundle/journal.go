@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/engine/host"
 	"dcm/internal/linux/unitname"
@@ -30,14 +31,19 @@ func journalOf(options ...string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) { return output(ctx, "journalctl", all...) }
 }
 
-// kernelLines returns the kernel's messages about GPUs, and those of the generator. Old
-// versions of journalctl cannot search.
-func kernelLines(ctx context.Context, h *host.Host) ([]byte, error) {
+// KernelLines returns the kernel's messages about GPUs, and those of the generator, since the boot or
+// between two times if they are not zero. Old versions of journalctl cannot search.
+func KernelLines(ctx context.Context, h *host.Host, from, until time.Time) ([]byte, error) {
 	words := []string{"dcm-generator"}
 	for _, t := range host.OpenNode(h, nil).Drivers().Traits() {
 		words = append(words, t.KernelLogWords...)
 	}
-	all, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic")
+	args := []string{"--no-pager", "--quiet", "--dmesg", "--boot", "--output=short-monotonic"}
+	if !from.IsZero() {
+		// journalctl has no fractions of a second for --until before systemd 254.
+		args = append(args, fmt.Sprintf("--since=@%d", from.Unix()), fmt.Sprintf("--until=@%d", until.Unix()+1))
+	}
+	all, err := output(ctx, "journalctl", args...)
 	var out []byte
 	for line := range bytes.Lines(all) {
 		for _, word := range words {
@@ -66,9 +72,9 @@ func output(ctx context.Context, program string, arguments ...string) ([]byte, e
 	return out, err
 }
 
-// versions returns the versions of all components. Of the kernel command line, which may
+// Versions returns the versions of all components. Of the kernel command line, which may
 // contain secrets, it returns only dcm's own parameters.
-func versions(ctx context.Context, h *host.Host) ([]byte, error) {
+func Versions(ctx context.Context, h *host.Host) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(VersionText(h, host.Libraries(ctx, h)))
 	files, prefixes := []string{"proc/sys/kernel/osrelease"}, []string{"dcm."}

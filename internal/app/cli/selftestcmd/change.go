@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"dcm/internal/app/cli/change"
@@ -54,7 +54,8 @@ func selftestChange(ctx context.Context, h *host.Host, con *console.Console, o s
 	if err := changeable(ctx, h, cfg, gpus); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	progress, stop, err := forwardProgress(h, con)
+	view := &view{con: con}
+	progress, stop, err := forward(h, view)
 	if err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -105,34 +106,6 @@ func selftestEnd(failed systemd.Command, interrupted bool) error {
 	return nil
 }
 
-// forwardProgress copies the output of the unit to the console until stop is called.
-func forwardProgress(h *host.Host, con *console.Console) (file string, stop func(), err error) {
-	f, err := os.CreateTemp(h.Runtime(), "selftest-*.log")
-	if err != nil {
-		return "", nil, err
-	}
-	over, shown := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(shown)
-		tick := time.NewTicker(200 * time.Millisecond)
-		defer tick.Stop()
-		for ended := false; !ended; {
-			select {
-			case <-tick.C:
-			case <-over:
-				ended = true
-			}
-			_, _ = io.Copy(con.Out, f) // a failed copy of the output does not stop the test
-		}
-	}()
-	return f.Name(), sync.OnceFunc(func() {
-		close(over)
-		<-shown
-		f.Close()
-		os.Remove(f.Name())
-	}), nil
-}
-
 func selftestJob(h *host.Host, cfg *config.Config, o selftestOptions, progress string) (systemd.Job, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -178,37 +151,38 @@ func selftestWithin(ctx context.Context, h *host.Host, con *console.Console, o s
 	if err != nil {
 		return err
 	}
-	e := newTest(ctx, h, cfg, time.Now())
+	e := newTest(ctx, h, cfg, time.Now(), emitter(con))
 	e.result.Changed = true
+	targets := selftest.Targets(gpus, cfg.ReloadDriver)
+	e.begin(gpus, targets)
+	e.emit(event{Doing: "reading the GPUs"})
 	if _, err := e.found(ctx, o.powerOff); err != nil {
 		return err
 	}
-	targets := selftest.Targets(gpus, cfg.ReloadDriver)
 	before, err := selftest.Before(gpus)
 	if err != nil {
 		return err
 	}
-	if err := define(h, before, targets); err != nil {
+	if e.profiles, err = define(h, before, targets); err != nil {
 		return err
 	}
 	// This changes nothing. It checks that the current state can be restored.
-	if err := e.choose(ctx, con, before.Name); err != nil {
+	if err := e.choose(ctx, before.Name); err != nil {
 		return fmt.Errorf("nothing was changed: the current state could not be restored: %w", err)
 	}
 	for i, t := range targets {
 		if ctx.Err() != nil {
 			break
 		}
-		fmt.Fprintf(con.Out, "\n%s (%d of %d)\n", con.Bold(t.Mode), i+1, len(targets))
-		e.runTarget(ctx, con, t)
+		e.emit(event{Doing: fmt.Sprintf("%s (%d of %d)", t.Mode, i+1, len(targets))})
+		e.runTarget(ctx, t)
 	}
-	e.restore(ctx, con, before)
-	fmt.Fprintln(con.Out)
-	return e.conclude(context.WithoutCancel(ctx), con, o.archive)
+	e.restore(ctx, before)
+	return e.conclude(context.WithoutCancel(ctx), o.archive)
 }
 
 // define writes the profiles of the self-test. It disables reboots.
-func define(h *host.Host, before partition.Profile, targets []selftest.Target) error {
+func define(h *host.Host, before partition.Profile, targets []selftest.Target) ([]byte, error) {
 	text := "# Written by \"dcm selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
 	for _, t := range targets {
 		if t.SkipReason == "" {
@@ -217,18 +191,18 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) e
 	}
 	file := selftestFile(h)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	return atomicfile.Write(file, []byte(text), atomicfile.Options{Mode: 0o644})
+	return []byte(text), atomicfile.Write(file, []byte(text), atomicfile.Options{Mode: 0o644})
 }
 
 // choose makes the daemon apply a profile, as dcm apply does.
-func (e *test) choose(ctx context.Context, con *console.Console, name string) error {
-	return change.Follow(ctx, e.host, con, name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
+func (e *test) choose(ctx context.Context, name string) error {
+	return change.Follow(ctx, e.host, quiet(), name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
 }
 
 // runTarget applies one target and reads the GPUs.
-func (e *test) runTarget(ctx context.Context, con *console.Console, t selftest.Target) {
+func (e *test) runTarget(ctx context.Context, t selftest.Target) {
 	const what = "the change"
 	left := t.SkipReason
 	gpus, err := gpusOf(ctx, e.host, e.config)
@@ -241,17 +215,18 @@ func (e *test) runTarget(ctx context.Context, con *console.Console, t selftest.T
 		}
 	}
 	if left != "" {
-		fmt.Fprintln(con.Out, "skipped: "+left)
 		e.check(selftest.Check{At: t.Mode, What: what, Verdict: selftest.Noted, Text: "skipped: " + left})
+		e.row(selftest.ModeResult{Mode: t.Mode, SkipReason: left}, t.Mode)
 		return
 	}
-	e.provoke(ctx, con, t, gpus)
+	defer func() { e.row(selftest.ModeResult{Mode: t.Mode}, t.Mode) }()
+	e.provoke(ctx, t, gpus)
 	last := e.run()
-	err = e.choose(ctx, con, t.Profile.Name)
+	err = e.choose(ctx, t.Profile.Name)
 	if ctx.Err() != nil {
 		return
 	}
-	e.check(selftest.FromError(t.Mode, what, "applied", err))
+	e.check(e.outcome(ctx, t.Mode, what, "applied", err))
 	e.timed(ctx, t.Mode, last)
 	want := t.Want
 	if err != nil {
@@ -284,25 +259,29 @@ func (e *test) timed(ctx context.Context, at, last string) {
 	if run.Result == runstate.Applied {
 		e.facts.AddDriverDefault(*run)
 	}
+	if slices.ContainsFunc(run.Steps, func(s runstate.Step) bool { return s.Kind.Reloads() }) {
+		e.reloads = append(e.reloads, reload{at, run.Started, run.Finished})
+	}
 }
 
 // restore applies the previous modes and checks them. If it is not reached, the unit's last
 // command restores the GPUs.
-func (e *test) restore(ctx context.Context, con *console.Console, before partition.Profile) {
-	const at = "restored"
+func (e *test) restore(ctx context.Context, before partition.Profile) {
+	const at = restored
 	if ctx.Err() != nil {
 		return
 	}
-	fmt.Fprintf(con.Out, "\n%s: %s\n", con.Bold("Restore"), selftest.Describe(before))
+	e.emit(event{Doing: "restoring " + selftest.Describe(before)})
 	last := e.run()
-	e.check(selftest.FromError(at, "the change", "applied", e.choose(ctx, con, before.Name)))
+	e.check(e.outcome(ctx, at, "the change", "applied", e.choose(ctx, before.Name)))
 	e.timed(ctx, at, last)
+	defer func() { e.row(selftest.ModeResult{Mode: at}, at) }()
 	views, _, err := e.look(ctx, at, e.was)
 	if err != nil {
 		e.check(selftest.FromError(at, "reading the GPUs", "", err))
 		return
 	}
-	e.record(views)
+	e.remember(views)
 }
 
 // retryTimeout limits how long the daemon may retry.
@@ -351,14 +330,14 @@ func selftestBack(ctx context.Context, h *host.Host, con *console.Console, until
 	ours := err == nil && strings.HasPrefix(cfg.Selected, selftest.Prefix) && host.UntilReboot(h, cfg)
 	if ours {
 		e := &test{host: h, config: cfg}
-		if err := e.choose(ctx, con, selftest.Prefix+"before"); err != nil {
+		if err := e.choose(ctx, selftest.Prefix+"before"); err != nil {
 			con.Warn(err.Error())
 			if err := e.await(ctx, selftest.Prefix+"before", false); err != nil {
 				return err
 			}
 		}
 	}
-	return change.Follow(ctx, h, con, "", func() error {
+	return change.Follow(ctx, h, quiet(), "", func() error {
 		var err error
 		switch {
 		case ours && untilReboot != "":

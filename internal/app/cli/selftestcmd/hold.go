@@ -24,8 +24,8 @@ import (
 // provoke makes a process of the self-test keep a GPU open during a change. The change must be
 // refused because of that process, and must succeed after the process ends. It does so once
 // for each vendor, at the first change that has steps.
-func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Target, gpus []partition.GPU) {
-	const what = "a change while a GPU is open"
+func (e *test) provoke(ctx context.Context, t selftest.Target, gpus []partition.GPU) {
+	const what = selftest.WhileOpen
 	vendor := t.Vendor(gpus)
 	_, steps, err := nodemodel.Outcome(t.Profile, gpus)
 	if e.provoked[vendor] || err != nil || len(steps) == 0 {
@@ -43,16 +43,18 @@ func (e *test) provoke(ctx context.Context, con *console.Console, t selftest.Tar
 		return
 	}
 	defer end()
-	refused := e.choose(ctx, con, t.Profile.Name)
-	e.check(selftest.FromError(t.Mode, what, "refused, and the process is named", refusedFor(ctx, e.host, pid, refused)))
+	e.emit(event{Doing: t.Mode + ": a change while a GPU is open"})
+	refused := e.choose(ctx, t.Profile.Name)
+	e.check(e.outcome(ctx, t.Mode, what, "refused, and the process is named", refusedFor(ctx, e.host, pid, refused)))
 	if now, err := selftest.ReadViews(ctx, e.host, e.config); err == nil {
-		e.check(selftest.CompareView("refused", views.Own, now.Own)...)
+		e.check(selftest.CompareView(t.Mode, views.Own, now.Own)...)
 	}
 	end()
+	e.emit(event{Doing: t.Mode + ": the change after the GPU is closed"})
 	began, last := time.Now(), e.run()
 	err = e.await(ctx, t.Profile.Name, true)
 	e.timed(ctx, t.Mode, last)
-	e.check(selftest.FromError(t.Mode, "the change after the GPU is closed", fmt.Sprintf("applied %s later", time.Since(began).Round(time.Millisecond)), err))
+	e.check(e.outcome(ctx, t.Mode, "the change after the GPU is closed", fmt.Sprintf("applied %s later", time.Since(began).Round(time.Millisecond)), err))
 }
 
 // refusedFor returns an error if the refusal does not name the process.

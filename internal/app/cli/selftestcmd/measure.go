@@ -1,19 +1,15 @@
 package selftestcmd
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"dcm/internal/app/cli/client"
-	"dcm/internal/app/cli/console"
 	"dcm/internal/app/plan"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/apply"
@@ -21,13 +17,16 @@ import (
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
-	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status"
-	"dcm/internal/frontends/supportbundle"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
-	"dcm/internal/linux/atomicfile"
 )
+
+// reload is the time of a driver reload, for the kernel's log.
+type reload struct {
+	to          string // the mode
+	from, until time.Time
+}
 
 // test is a running self-test.
 type test struct {
@@ -36,12 +35,22 @@ type test struct {
 	facts  selftest.Facts
 	result selftest.Result
 
+	emit     func(event)
+	out      io.Writer                             // for an archive on standard output
 	was      map[partition.Address]partition.Shape // how the GPUs were found
+	units    map[partition.Address]int             // compute units of the GPUs, as found
 	provoked map[partition.Vendor]bool
+	modes    int // that were tested
+	wrong    int // of them
+
+	names    names
+	reloads  []reload
+	profiles []byte // the profiles that were applied
 }
 
-func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.Time) *test {
-	e := &test{host: h, config: cfg, facts: make(selftest.Facts), was: make(map[partition.Address]partition.Shape), provoked: make(map[partition.Vendor]bool)}
+func newTest(ctx context.Context, h *host.Host, cfg *config.Config, began time.Time, emit func(event)) *test {
+	e := &test{host: h, config: cfg, emit: emit, facts: make(selftest.Facts), was: make(map[partition.Address]partition.Shape),
+		units: make(map[partition.Address]int), provoked: make(map[partition.Vendor]bool)}
 	e.result = selftest.Result{Version: selftest.Version, Program: h.Version, Began: began, Libraries: []string{}, Runs: []selftest.Timing{}}
 	if h.Here() {
 		for _, l := range host.Libraries(ctx, h) {
@@ -71,6 +80,7 @@ func (e *test) found(ctx context.Context, powerOff bool) (selftest.Views, error)
 		e.was[g.Address] = g.Shape()
 	}
 	e.result.Kernel, e.result.Boot = a.Host.Kernel, a.Host.Boot
+	e.row(selftest.ModeResult{Mode: found}, "")
 	e.limits(views)
 	e.holders(ctx)
 	came := selftest.BootState(e.host, views)
@@ -97,11 +107,15 @@ func (e *test) look(ctx context.Context, at string, want map[partition.Address]p
 	e.facts.AddGPUs(views.GPUs)
 	wanted := selftest.Wanted(views.GPUs, want)
 	a, absent := client.AccountWithReason(ctx, e.host)
+	e.names.addFrom(a)
 	e.check(selftest.CompareView(at, wanted, views.Own)...)
 	for _, v := range append(views.Others, viewOf(a, absent)) {
 		e.check(selftest.CompareView(at, wanted, v)...)
 	}
-	e.check(selftest.Nodes(at, views.Nodes), selftest.ModeFiles(at, views.Files))
+	e.check(selftest.DeviceNodes(at, views.Nodes), selftest.ModeFiles(at, views.Files))
+	e.check(selftest.Siblings(at, views.GPUs, e.units)...)
+	e.check(selftest.TopologyIDs(at, views.GPUs)...)
+	e.check(selftest.NUMANodes(at, views.GPUs, views.NUMA)...)
 	return views, a, nil
 }
 
@@ -111,11 +125,11 @@ func viewOf(a status.Account, absent error) selftest.View {
 	const by = "the daemon's account"
 	switch {
 	case absent != nil:
-		return selftest.View{By: by, Problem: "the daemon does not answer: " + absent.Error()}
+		return selftest.View{By: by, Source: selftest.Daemon, Problem: "the daemon does not answer: " + absent.Error()}
 	case a.Daemon.Phase == runstate.Starting:
-		return selftest.View{By: by, Problem: "the daemon is starting"}
+		return selftest.View{By: by, Source: selftest.Daemon, Problem: "the daemon is starting"}
 	}
-	v := selftest.View{By: by, Modes: make(map[string]string), Parts: make(map[string]int)}
+	v := selftest.View{By: by, Source: selftest.Daemon, Modes: make(map[string]string), Parts: make(map[string]int)}
 	if err := client.WhyHidden(a, "gpus"); err != nil {
 		v.Problem = err.Error()
 	}
@@ -151,6 +165,7 @@ func (e *test) limits(views selftest.Views) {
 func (e *test) holders(ctx context.Context) {
 	const what = "processes that have a GPU open"
 	found, err := host.Holders(ctx, e.host)
+	e.names.addFrom(found)
 	if err != nil {
 		e.check(selftest.Check{What: what, Verdict: selftest.NotSeen, Text: fmt.Sprintf("%d found; not every process could be scanned", len(found))})
 		return
@@ -158,47 +173,14 @@ func (e *test) holders(ctx context.Context) {
 	e.check(selftest.Check{What: what, Verdict: selftest.Noted, Text: fmt.Sprintf("%d (dcm holders lists them)", len(found))})
 }
 
-// record saves the state of the GPUs for a self-test after the next boot.
-func (e *test) record(views selftest.Views) {
+// remember saves the state of the GPUs for a self-test after the next boot.
+func (e *test) remember(views selftest.Views) {
 	if os.Geteuid() != 0 {
 		return
 	}
 	if err := selftest.WriteRecord(e.host, views); err != nil {
 		e.check(selftest.Check{What: "the record for the next self-test", Verdict: selftest.NotSeen, Text: err.Error()})
 	}
-}
-
-// readme heads the archive's list of contents.
-const readme = `Result of a self-test of dcm, for its maintainers. It has no names of hosts, users or units,
-no serial numbers, and no data of other programs.
-`
-
-// pack writes the archive.
-func (e *test) pack(ctx context.Context, con *console.Console, file string) error {
-	text := func(name, from string, content []byte, err error) supportbundle.Part {
-		return supportbundle.Part{Name: name, Description: from, Read: func(context.Context) ([]byte, error) { return content, err }}
-	}
-	result, bad := json.MarshalIndent(e.result, "", "  ")
-	facts, worse := json.MarshalIndent(e.facts, "", "  ")
-	parts := []supportbundle.Part{
-		text("result.json", "the whole result", result, bad),
-		text("table.txt", "facts that the simulator claims, and observed ones", []byte(selftest.Text(e.result.Table)), nil),
-		text("facts.json", "observed facts, in the form of the simulator's claims", facts, worse),
-	}
-	var packed bytes.Buffer
-	dir := "dcm-selftest-" + e.result.Began.Format("20060102T150405")
-	if err := supportbundle.Write(ctx, &packed, dir, e.result.Ended, readme, parts); err != nil {
-		return err
-	}
-	if file == "-" {
-		_, err := packed.WriteTo(con.Out)
-		return err
-	}
-	if err := atomicfile.Write(file, packed.Bytes(), atomicfile.Options{Mode: 0o600}); err != nil {
-		return fmt.Errorf("cannot write %s: %w", file, err)
-	}
-	fmt.Fprintf(con.Out, "The result is in %s, for the maintainers of dcm.\n", file)
-	return nil
 }
 
 // selftestOptions are the options of dcm selftest.
@@ -237,45 +219,4 @@ func partitionable(ctx context.Context, h *host.Host) (*config.Config, []partiti
 		err = errors.New("no partitionable GPU found; see 'dcm gpus'")
 	}
 	return cfg, gpus, err
-}
-
-// conclude prints the result and packs it. It returns an error if a check failed.
-func (e *test) conclude(ctx context.Context, con *console.Console, file string) error {
-	e.result.Ended = time.Now()
-	claims, err := selftest.Claims()
-	if err != nil {
-		return err
-	}
-	e.result.Table = selftest.Table(claims, e.facts)
-	out := con.Out
-	if file == "-" {
-		out = con.Err
-	}
-	t := con.To(out).NewTable("", "AT", "WHAT", "")
-	for _, c := range e.result.Checks {
-		t.Row(markOf(con, c.Verdict), console.OrDash(c.At), c.What, c.Text)
-	}
-	t.Flush()
-	differ := slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
-	if len(differ) > 0 {
-		fmt.Fprintf(out, "\n%d of %d facts differ from the simulator:\n%s", len(differ), len(e.result.Table), selftest.Text(differ))
-	}
-	fmt.Fprintf(out, "\n%s.\n", selftest.Summary(e.result.Checks))
-	if err := e.pack(ctx, con, file); err != nil {
-		return err
-	}
-	if selftest.Failed(e.result.Checks) {
-		return exitcode.With(exitcode.Differs, nil)
-	}
-	return nil
-}
-
-func markOf(con *console.Console, v selftest.Verdict) string {
-	switch v {
-	case selftest.Right:
-		return con.Green("✓")
-	case selftest.Wrong:
-		return con.Red("×")
-	}
-	return strings.TrimSpace(con.Yellow("…"))
 }

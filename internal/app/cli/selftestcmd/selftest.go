@@ -127,7 +127,7 @@ func selftestClients(ctx context.Context, h *host.Host, con *console.Console, cf
 }
 
 func selftestRead(ctx context.Context, h *host.Host, con *console.Console, o selftestOptions) error {
-	cfg, _, err := partitionable(ctx, h)
+	cfg, gpus, err := partitionable(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -136,11 +136,14 @@ func selftestRead(ctx context.Context, h *host.Host, con *console.Console, o sel
 	if err != nil {
 		return err
 	}
-	e := newTest(ctx, h, cfg, began)
+	show := &view{con: forOutput(con, file)}
+	e := newTest(ctx, h, cfg, began, show.show)
+	e.out = con.Out
+	e.begin(gpus, nil)
 	views, err := e.found(ctx, o.powerOff)
 	if err != nil {
 		return err
 	}
-	e.record(views)
-	return e.conclude(ctx, con, file)
+	e.remember(views)
+	return e.conclude(ctx, file)
 }

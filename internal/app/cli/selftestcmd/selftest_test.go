@@ -31,7 +31,7 @@ func TestDefine_RoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := &host.Host{Root: t.TempDir()}
-			if err := define(h, before, targets); err != nil {
+			if _, err := define(h, before, targets); err != nil {
 				t.Fatal(err)
 			}
 			cfg, err := h.Config()
@@ -101,7 +101,7 @@ func TestSelftestEnd(t *testing.T) {
 
 func TestViewOf(t *testing.T) {
 	gpus := []status.GPU{{Address: "0000:05:00.0", Mode: status.Shape{Compute: "SPX", Memory: "NPS1"}, Partitions: 1}, {Address: "0000:26:00.0", Why: "driver not bound"}}
-	seen := selftest.View{By: "the daemon's account", Modes: map[string]string{"0000:05:00.0": "SPX/NPS1"}, Parts: map[string]int{"0000:05:00.0": 1}}
+	seen := selftest.View{By: "the daemon's account", Source: selftest.Daemon, Modes: map[string]string{"0000:05:00.0": "SPX/NPS1"}, Parts: map[string]int{"0000:05:00.0": 1}}
 	part := seen
 	part.Problem = "0000:26:00.0: timed out"
 	for name, tt := range map[string]struct {
@@ -111,8 +111,8 @@ func TestViewOf(t *testing.T) {
 	}{
 		"the daemon's":             {status.Account{GPUs: gpus}, nil, seen},
 		"not read completely":      {status.Account{GPUs: gpus, Hidden: []status.Unavailable{{Part: "gpus", Why: part.Problem}}}, nil, part},
-		"not the daemon's":         {status.Account{GPUs: gpus}, errors.New("dcm.service is not running"), selftest.View{By: seen.By, Problem: "the daemon does not answer: dcm.service is not running"}},
-		"before the first reading": {status.Account{Daemon: status.Daemon{Phase: runstate.Starting}}, nil, selftest.View{By: seen.By, Problem: "the daemon is starting"}},
+		"not the daemon's":         {status.Account{GPUs: gpus}, errors.New("dcm.service is not running"), selftest.View{By: seen.By, Source: selftest.Daemon, Problem: "the daemon does not answer: dcm.service is not running"}},
+		"before the first reading": {status.Account{Daemon: status.Daemon{Phase: runstate.Starting}}, nil, selftest.View{By: seen.By, Source: selftest.Daemon, Problem: "the daemon is starting"}},
 	} {
 		if diff := cmp.Diff(tt.want, viewOf(tt.account, tt.absent)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
