@@ -95,7 +95,7 @@ func CompareView(at string, want, got View) []Check {
 	if got.Problem != "" || len(out) == 0 {
 		out = append(out, newCheck(at, "the GPUs, by "+got.By, NotSeen, orNoData(got.Problem)))
 	}
-	return out
+	return about(got.Source, out...)
 }
 
 func orNoData(why string) string {

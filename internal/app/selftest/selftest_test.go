@@ -3,6 +3,7 @@ package selftest
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +129,7 @@ func TestCompareView(t *testing.T) {
 	}{
 		"the same":     {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "CPX", "c": "not ours"}}, "modes, by x: right: 2 GPUs: CPX"},
 		"another mode": {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "SPX"}}, "modes, by x: wrong: b has SPX (want CPX)"},
-		"one missing":  {View{By: "x", Parts: map[string]int{"b": 7}}, "partitions, by x: wrong: a is missing; b has 7 (want 8)"},
+		"one missing":  {View{By: "x", Source: Library, Parts: map[string]int{"b": 7}}, "partitions, by x: wrong: a is missing; b has 7 (want 8)"},
 		"not there":    {View{By: "x", Problem: "not installed"}, "the GPUs, by x: not seen: not installed"},
 		"nothing":      {View{By: "x"}, "the GPUs, by x: not seen: nothing is reported"},
 		"a part": {View{By: "x", Modes: map[string]string{"a": "CPX"}, Problem: "b: broken"},
@@ -139,6 +140,9 @@ func TestCompareView(t *testing.T) {
 			got := CompareView("", want, tt.got)
 			if diff := cmp.Diff(tt.want, verdicts(got...)); diff != "" {
 				t.Errorf("checks (-want +got):\n%s", diff)
+			}
+			if slices.ContainsFunc(got, func(c Check) bool { return c.Source != tt.got.Source }) {
+				t.Errorf("sources of %v, want %q", got, tt.got.Source)
 			}
 			if Failed(got) != strings.Contains(tt.want, "wrong") {
 				t.Errorf("red is %v", Failed(got))

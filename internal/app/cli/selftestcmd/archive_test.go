@@ -172,13 +172,26 @@ func TestFound_LyingDriver(t *testing.T) {
 				}
 			}
 			var row selftest.ModeResult
+			var concluded selftest.Outcome
 			e := newTest(t.Context(), h, &config.Config{Backend: config.Sysfs}, time.Now(), func(e event) {
 				if e.Mode != nil {
 					row = *e.Mode
 				}
+				if e.Outcome != nil {
+					concluded = *e.Outcome
+				}
 			})
 			if _, err := e.found(t.Context(), false); err != nil {
 				t.Fatal(err)
+			}
+			if got := row.Of(selftest.Library); got != selftest.NotSeen {
+				t.Errorf("library: %q, want %q", got, selftest.NotSeen)
+			}
+			if err := e.conclude(t.Context(), filepath.Join(t.TempDir(), "x")); (err == nil) != (tt.source == "") {
+				t.Errorf("exit status: %v", err)
+			}
+			if concluded.Failed() != (tt.source != "") {
+				t.Errorf("conclusion: %s", concluded.Verdict())
 			}
 			if tt.source == "" {
 				if row.Verdict() != selftest.Right {

@@ -21,10 +21,10 @@ func (e *test) row(m selftest.ModeResult, at string) {
 		}
 	}
 	wrong := m.Verdict() == selftest.Wrong
-	if m.SkipReason == "" && at != "" && (at != restored || wrong) {
+	if m.SkipReason == "" && (at != "" && at != restored || wrong) {
 		e.modes++
 	}
-	if wrong && at != "" {
+	if wrong {
 		e.wrong++
 	}
 	for i, t := range e.result.Runs {
