@@ -9,8 +9,9 @@ usage: ./install.sh [--uninstall | --demo [--keep] | --test | --help]
 
   (no option)  build the package, install it on this host, enable its units
   --uninstall  remove the package; the configuration in /etc/dcm is kept
-  --demo       show the whole flow in a container: a real systemd, the real
-               package, a simulated node of eight MI300X
+  --demo       show dcm in a container: a change, a job in the way, kill -9,
+               leases and a reboot, with a real systemd, the real package and
+               a simulated node of eight MI300X
   --keep       with --demo: then open a shell on the simulated node
   --test       run all checks and tests, also those in containers
 

@@ -1,6 +1,6 @@
 // Command demo shows the use of dcm in a container with systemd, the package and a simulated node of eight
-// MI300X. It prints each command with its output, and a picture of the node before and after. It exits with
-// 1 if a check fails. With -keep it then opens a shell on the node, with -shell it only opens the shell.
+// MI300X: a change, a job in the way of another one, a run that is killed, two leases, and a reboot. On a
+// terminal the commands have colours and redraw. It exits with 1 if a check fails. With -keep it then opens a shell on the node, with -shell it only opens the shell.
 package main
 
 import (
@@ -14,6 +14,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
+
+	"golang.org/x/term"
 
 	"dcm/internal/testkit/e2e"
 )
@@ -50,6 +53,13 @@ func run(ctx context.Context, dist string, keep, only bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, node.Close()) }()
 	s := &show{node: node, w: os.Stdout, stopped: func() bool { return ctx.Err() != nil }}
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) && os.Getenv("TERM") != "dumb" {
+		s.terminal, s.columns = true, 80
+		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+			s.columns = width
+		}
+	}
+	began := time.Now()
 	if only {
 		install(ctx, s)
 	} else {
@@ -63,13 +73,26 @@ func run(ctx context.Context, dist string, keep, only bool) (err error) {
 		return fmt.Errorf("%d checks failed", s.wrong)
 	}
 	if !only {
-		fmt.Println("\nAll checks passed.")
+		fmt.Printf("\n%s in %.0f s. Now on this host: sudo ./install.sh\n", s.paint(green, "All checks passed"), time.Since(began).Seconds())
+		if !keep {
+			fmt.Println("With --keep the node stays, and dcm-sim fault makes its GPUs fail.")
+		}
 	}
 	if keep || only {
 		return shell(node)
 	}
 	return nil
 }
+
+// train is a job that has the GPUs open. It writes its PID to trainLog.
+const train = `#!/bin/sh
+[ -x /usr/local/lib/train ] || install /usr/bin/sleep /usr/local/lib/train
+exec 3</dev/kfd
+echo "job $1 has PID $$" >>` + trainLog + `
+exec /usr/local/lib/train infinity
+`
+
+const trainLog = "/run/train.log"
 
 // boot builds the programs of the demo and boots the node with the package.
 func boot(ctx context.Context, dist string) (*e2e.Container, error) {
@@ -106,7 +129,11 @@ func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 		return nil, err
 	}
 	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
-	seed["/root/config.json"] = e2e.File{Content: []byte(e2e.Kubernetes())}
+	seed["/etc/e2e/kind"] = e2e.File{Content: []byte("KIND=mi300x-8\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --reload-latency=" + reloadDelay.String() + "\n")}
+	seed[e2e.DevicePrograms] = e2e.File{}
+	delete(seed, "/etc/systemd/system/multi-user.target.wants/dashboard.service") // it follows a client and is not explained here
+	seed["/usr/local/bin/train"] = e2e.File{Content: []byte(train), Mode: 0o755}
+	seed["/etc/systemd/system/training.service"] = e2e.File{Content: []byte("[Service]\nExecStart=/usr/local/bin/train\n"), Mode: 0o644}
 	var node *e2e.Container
 	err = p.run("booting the node", progressInterval, func() (err error) {
 		node, err = e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)

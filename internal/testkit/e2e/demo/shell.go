@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"dcm/internal/testkit/e2e"
@@ -27,28 +28,37 @@ const listClients = `sed -i '0,/^#units = /s/^#units = .*/units = ["amd-metrics-
 // demo.
 func install(ctx context.Context, s *show) {
 	s.title("A server with eight MI300X")
-	s.command(ctx, "dpkg --install /root/dcm_*.deb")
-	s.command(ctx, listClients+" /etc/dcm/dcm.toml")
-	s.command(ctx, "dcm status")
+	s.quiet(ctx, "dpkg --install /root/dcm_*.deb")
+	s.quiet(ctx, listClients+" /etc/dcm/dcm.toml")
+	s.live(ctx, "dcm status", 0)
 }
 
 // shell opens a shell on the node, which is a unit there, and returns when it exits. Its
 // exit status is no error.
 func shell(node *e2e.Container) error {
-	leader, err := node.Leader()
-	if err != nil {
-		return err
-	}
 	fmt.Print(hint)
 	// The terminal's signals are the shell's.
 	signal.Ignore(os.Interrupt, syscall.SIGQUIT)
-	cmd := exec.Command("nsenter", "--target="+leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
-		"systemd-run", "--quiet", "--collect", "--wait", "--pty", "--pipe", "--background=", "--working-directory=/root",
-		"--setenv=HOME=/root", "--setenv=TERM="+os.Getenv("TERM"), "--service-type=exec", "/bin/bash", "-l")
+	cmd, err := inside(context.Background(), node, []string{"--pty", "--pipe", "--background="}, "/bin/bash", "-l")
+	if err != nil {
+		return err
+	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	var status *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &status) {
 		return fmt.Errorf("cannot open a shell on the node: %w", err)
 	}
 	return nil
+}
+
+// inside returns a command that runs a program as a unit of the node.
+func inside(ctx context.Context, node *e2e.Container, options []string, program ...string) (*exec.Cmd, error) {
+	leader, err := node.Leader()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"--target=" + leader, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
+		"systemd-run", "--quiet", "--collect", "--wait", "--working-directory=/root", "--setenv=HOME=/root", "--setenv=TERM=" + os.Getenv("TERM"),
+		"--setenv=NO_COLOR=" + os.Getenv("NO_COLOR"), "--service-type=exec"}
+	return exec.CommandContext(ctx, "nsenter", slices.Concat(args, options, []string{"--"}, program)...), nil
 }
