@@ -143,7 +143,7 @@ func kitOnNode(t *testing.T, kit string) {
 	}
 	for name, want := range map[string]string{
 		"CONTENTS.txt": "hardware kit", "host.txt": "systemd: does not run", "plan-cpx-nps4.txt": "request NPS4 for 8 GPUs", "steps.txt": "record.txt: exit status 0",
-		"selftest/result.json": `"checks"`, "selftest.txt": "processes that have a GPU open                          1", "nodes-after.txt": "/dev/dri/renderD128", "profiles.txt": "cpx-nps4", "check.txt": "cpx-nps4",
+		"selftest/result.json": `"checks"`, "selftest.txt": "processes that have a GPU open: 1", "nodes-after.txt": "/dev/dri/renderD128", "profiles.txt": "cpx-nps4", "check.txt": "cpx-nps4",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s has no %q:\n%s", name, want, files[name])

@@ -29,6 +29,7 @@ func library(t *testing.T, p product) {
 				m.throughAllModes()
 				m.libraryLies()
 			} else {
+				m.namedInASelftest()
 				m.killedInASelftest()
 			}
 		})

@@ -14,7 +14,7 @@ func (m machine) selftested(changes int) selftest.Result {
 	m.t.Helper()
 	got := m.run("dcm selftest --change --archive /root/found.tar.gz")
 	r := m.unpacked("/root/found.tar.gz")
-	if selftest.Failed(r.Checks) || !strings.Contains(got, "refused, and the process is named") || strings.Contains(got, "<- differs") {
+	if selftest.Failed(r.Checks) || !strings.Contains(got, "refused, and the process is named") || strings.Contains(got, "differ from the simulator") {
 		m.t.Errorf("dcm selftest --change: want no difference, got:\n%s", got)
 	}
 	if len(r.Runs) != changes {
@@ -74,6 +74,9 @@ func (m machine) throughAllModes() {
 	if len(by) != 3 || by["modes, by amdsmi 27.1.0"] < 9 {
 		m.t.Errorf("modes were read by %v", by)
 	}
+	if got := m.run("cat /root/found/versions.txt /root/found/kernel.txt /root/found/profiles.toml"); !hasAll(got, "vbios_version: ", "amdgpu/version: ", "etc/os-release: ", "systemd 25", "reload for ", `[profiles.selftest-cpx-nps4]`) {
+		m.t.Errorf("archive: want versions, reloads and profiles, got:\n%s", got)
+	}
 	m.t.Log(r.Runs)
 }
 
@@ -86,6 +89,34 @@ func (m machine) libraryLies() {
 	if r.Code != 2 || !strings.Contains(r.Stdout, "by amdsmi 27.1.0") || !selftest.Failed(m.unpacked("/root/found.tar.gz").Checks) {
 		m.t.Errorf("exit status %d:\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
+}
+
+// namedInASelftest: a process of a customer's unit is in the way of later changes. The terminal names it,
+// and the archive does not.
+func (m machine) namedInASelftest() {
+	m.t.Helper()
+	m.ready()
+	m.put(settings, selecting("none"))
+	m.run("systemctl restart dcm; systemctl stop dashboard gpuagent amd-metrics-exporter")
+	m.run("cp /usr/bin/sleep /root/secret-project-x; useradd --uid 4242 erikasmith 2>/dev/null || :")
+	m.run("dcm selftest --change --archive /root/found.tar.gz >/root/out 2>&1 & echo $! >/root/pid")
+	m.await("/run/dcm/report.json", `"profile": "selftest-dpx-nps1"`, `"result": "applied"`)
+	m.run("systemd-run --quiet --unit=customer-acme1 --property=StandardInput=file:/dev/kfd /root/secret-project-x infinity")
+	m.await("/run/dcm/state.json", "customer-acme1.service", `"phase": "waiting"`)
+	m.until("grep -q customer-acme1.service /run/dcm/selftest-*.log")
+	m.run("systemctl stop customer-acme1; tail --pid=$(cat /root/pid) -f /dev/null")
+	out := m.run("cat /root/out")
+	if !hasAll(out, "secret-project-x", "customer-acme1.service", "is wrong.", "× ") && !hasAll(out, "customer-acme1.service", "are wrong.") {
+		m.t.Errorf("output: want the process and its unit, got:\n%s", out)
+	}
+	if !selftest.Failed(m.unpacked("/root/found.tar.gz").Checks) {
+		m.t.Error("the result has no error")
+	}
+	if got := m.run("grep -rlE 'customer-acme1|secret-project-x|erikasmith' /root/found || :"); got != "" {
+		m.t.Errorf("archive: want no name, got %s", got)
+	}
+	m.unselected()
+	m.await("/run/dcm/state.json", `"phase": "idle"`)
 }
 
 // killedInASelftest: if the self-test is killed, PID 1 restores the GPUs, even if no profile was selected.
