@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,7 +39,12 @@ func completeOptions(cmd *cobra.Command, h *host.Host) {
 func nodeKinds() []cobra.Completion {
 	var out []cobra.Completion
 	for _, model := range partition.NodeModels() {
-		out = append(out, model+"-8")
+		kind := model + "-8"
+		gpus, err := partition.ParseNode(kind)
+		if err != nil || len(gpus) == 0 {
+			continue
+		}
+		out = append(out, cobra.CompletionWithDesc(kind, fmt.Sprintf("%d GPUs of %s", len(gpus), gpus[0].Vendor)))
 	}
 	return out
 }

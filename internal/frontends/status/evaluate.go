@@ -62,6 +62,8 @@ func (j *evaluator) summary() string {
 		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective) + j.a.progress()
 	case j.a.rolling():
 		return fmt.Sprintf("Profile %s is being put on the GPUs in rounds", p.Effective) + j.a.progress() + j.a.nextRound()
+	case p.Effective == "" && j.a.noGPUs():
+		s = "No partitionable GPU was found"
 	case p.Effective == "":
 		s = "No profile is selected; the GPUs are left alone"
 	case j.a.hidden(partGPUs) && len(j.a.GPUs) == 0:
@@ -83,4 +85,10 @@ func (j *evaluator) summary() string {
 		s += ", but " + strings.Join(j.caveats, ", ")
 	}
 	return s
+}
+
+// noGPUs reports whether the host has no GPU that can be partitioned. While the daemon starts, it has
+// not read them.
+func (a Account) noGPUs() bool {
+	return a.Managed() == 0 && a.Expected.GPUs == 0 && !a.hidden(partGPUs) && a.Daemon.Phase != runstate.Starting
 }

@@ -43,6 +43,13 @@ func TestHealth(t *testing.T) {
 	}{
 		{"in order", func(*Account) {}, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
+		{"no GPUs", func(a *Account) { a.Profile, a.GPUs, a.Expected = Profile{}, nil, Expected{} }, Idle, true, "No partitionable GPU was found", ""},
+		{"no partitionable GPUs", func(a *Account) {
+			a.Profile, a.GPUs, a.Expected = Profile{}, []GPU{{Address: "0000:01:00.0", Why: "driver not bound"}}, Expected{}
+		}, Idle, true, "No partitionable GPU was found", ""},
+		{"the daemon starts", func(a *Account) {
+			a.Profile, a.GPUs, a.Expected, a.Daemon = Profile{}, nil, Expected{}, Daemon{Phase: runstate.Starting}
+		}, Idle, true, "No profile is selected", ""},
 		{"only the GPUs are known", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
 		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"dcm/internal/app/cli/client"
@@ -28,14 +29,20 @@ import (
 
 // manner is how a change is made.
 type manner struct {
-	rolling      bool // one GPU after another
-	ignoreBudget bool // more units may be down than the budgets permit
+	rolling      bool   // one GPU after another
+	ignoreBudget bool   // more units may be down than the budgets permit
+	command      string // that the history of runs names; "": the command line of this process
 }
 
 // Follow makes the daemon check the GPUs and shows the run until it ends. choose writes the
 // selection, after systemd was reached. want is the profile that choose selects, "" for any.
 func Follow(ctx context.Context, h *host.Host, con *console.Console, want string, choose func() error) error {
 	return follow(ctx, h, con, want, manner{}, choose)
+}
+
+// FollowFor is [Follow] for a change that a process makes for a command of the administrator.
+func FollowFor(ctx context.Context, h *host.Host, con *console.Console, command, want string, choose func() error) error {
+	return follow(ctx, h, con, want, manner{command: command}, choose)
 }
 
 // follow is Follow for a change that is made in that manner.
@@ -47,9 +54,12 @@ func follow(ctx context.Context, h *host.Host, con *console.Console, want string
 	defer conn.Close()
 	// The daemon may see the new selection before the request of this command arrives.
 	asked := h.Asked(append([]string{"dcm"}, os.Args[1:]...))
+	if how.command != "" {
+		asked = h.Asked(strings.Fields(how.command))
+	}
 	asked.Rolling, asked.IgnoreBudget = how.rolling, how.ignoreBudget
 	if err := h.Note(asked); err != nil {
-		if how != (manner{}) {
+		if how.rolling || how.ignoreBudget {
 			return fmt.Errorf("nothing was changed: cannot pass the options to the daemon: %w", err)
 		}
 		con.Warn("cannot record the caller in the history of runs: " + err.Error())

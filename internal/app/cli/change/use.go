@@ -23,7 +23,7 @@ selection until reboot ('dcm apply PROFILE') ends.
 If a drop-in or the kernel command line selects a profile, it takes precedence. The
 command then changes nothing and fails.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: console.ProfileNames(h),
+		ValidArgsFunction: useNames(h),
 	}
 	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
@@ -38,6 +38,18 @@ command then changes nothing and fails.`,
 		return use(c.Context(), h, con, given[0])
 	}
 	return cmd
+}
+
+// useNames completes the name of a profile, or none.
+func useNames(h *host.Host) cobra.CompletionFunc {
+	profiles := console.ProfileNames(h)
+	return func(c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		names, directive := profiles(c, given, typed)
+		if len(given) == 0 {
+			names = append(names, cobra.CompletionWithDesc(config.None, "select no profile"))
+		}
+		return names, directive
+	}
 }
 
 func use(ctx context.Context, h *host.Host, con *console.Console, name string) error {

@@ -36,7 +36,7 @@ max-time of the configuration, and not while a request of another user waits.`,
 	unit := cmd.Flags().String("extend", "", "set the time limit of this `LEASE`")
 	limit := cmd.Flags().String("time", "", "with --extend: the `TIME` since the start of the lease, or +TIME to add")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("extend", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return host.LeaseUnits(h), cobra.ShellCompDirectiveNoFileComp
+		return completeLeases(h), cobra.ShellCompDirectiveNoFileComp
 	}))
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		extend := c.Flags().Changed("extend")
@@ -108,4 +108,13 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	}
 	t.Flush()
 	return nil
+}
+
+// completeLeases returns the leases for a completion, each with its owner and a process.
+func completeLeases(h *host.Host) []cobra.Completion {
+	var out []cobra.Completion
+	for _, l := range host.LeaseHolders(h) {
+		out = append(out, cobra.CompletionWithDesc(l.Unit, fmt.Sprintf("%s of %s", l.Command, l.LeaseOwner)))
+	}
+	return out
 }

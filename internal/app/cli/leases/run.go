@@ -301,7 +301,7 @@ the user's own.`,
 			if len(given) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return host.LeaseUnits(h), cobra.ShellCompDirectiveNoFileComp
+			return completeLeases(h), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), h, given[0]) }

@@ -37,11 +37,18 @@ func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
 	return cmd
 }
 
+// noGPU is the output of commands that have nothing to show.
+const noGPU = "No partitionable GPU found; see 'dcm gpus'."
+
 func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
 	a := client.Account(ctx, h)
 	u, err := client.Usage(ctx, h)
 	if err != nil {
 		return err
+	}
+	if withoutGPUs(a) && !asJSON {
+		con.Println(noGPU)
+		return nil
 	}
 	if why := u.Why(status.PartHolders); why != "" && h.Here() {
 		con.Warn("cannot determine the holders of partitions: " + why)
@@ -142,4 +149,9 @@ func count(n int) string {
 		return "-"
 	}
 	return fmt.Sprint(n)
+}
+
+// withoutGPUs reports whether the host has no GPU that can be partitioned.
+func withoutGPUs(a status.Account) bool {
+	return a.Managed() == 0 && client.WhyHidden(a, "gpus") == nil
 }

@@ -42,7 +42,7 @@ func StatusText(con *console.Console, a status.Account, now time.Time, long bool
 		v.fact(" ", "Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", console.Plural(n, "request waits", "requests wait")))
 	}
 	if len(a.GPUs)+len(a.Expected.Lost) == 0 && client.WhyHidden(a, "gpus") == nil {
-		v.fact(" ", "GPUs", "none found")
+		v.fact(" ", "GPUs", "none found; 'dcm gpus' lists all display and accelerator devices")
 	}
 	v.gpus()
 	v.clients()

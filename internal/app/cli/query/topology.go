@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/host"
@@ -63,6 +64,9 @@ type way struct {
 
 func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, long, asJSON bool) error {
 	book, err := s.Allocations(ctx, h)
+	if err != nil && s.Model == "" && withoutGPUs(client.Account(ctx, h)) {
+		err = errors.New("no partitionable GPU found; see 'dcm gpus'")
+	}
 	if err != nil {
 		return err
 	}

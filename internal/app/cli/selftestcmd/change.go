@@ -32,6 +32,9 @@ import (
 // runs that command however the first one ended.
 const selftestUnit = "dcm-selftest.service"
 
+// asked is the command that the history of runs names. The processes of the unit have other options.
+const asked = "dcm selftest --change"
+
 // selftestFile defines the profiles of a self-test. While it exists and one of them is
 // selected until reboot, the self-test selected it.
 func selftestFile(h *host.Host) string {
@@ -198,7 +201,7 @@ func define(h *host.Host, before partition.Profile, targets []selftest.Target) (
 
 // choose makes the daemon apply a profile, as dcm apply does.
 func (e *test) choose(ctx context.Context, name string) error {
-	return change.Follow(ctx, e.host, quiet(), name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
+	return change.FollowFor(ctx, e.host, quiet(), asked, name, func() error { return selection.SelectRuntime(config.DefaultPaths(e.host.Root), name) })
 }
 
 // runTarget applies one target and reads the GPUs.
@@ -337,7 +340,7 @@ func selftestBack(ctx context.Context, h *host.Host, con *console.Console, until
 			}
 		}
 	}
-	return change.Follow(ctx, h, quiet(), "", func() error {
+	return change.FollowFor(ctx, h, quiet(), asked, "", func() error {
 		var err error
 		switch {
 		case ours && untilReboot != "":
