@@ -105,6 +105,27 @@ func TestPacked_NoNames(t *testing.T) {
 	}
 }
 
+// The refusal is for the terminal; its hint is about a selection that the test withdraws.
+func TestOutcome_HintAndHolders(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	state := runstate.State{Phase: runstate.Waiting, Holders: []runstate.Holder{{PID: 7, Command: "secret-project-x", Unit: "customer-acme1.service", Devices: []string{"/dev/kfd"}}}}
+	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := runstate.StateIn(h.Runtime()).Write(state); err != nil {
+		t.Fatal(err)
+	}
+	e := newTest(t.Context(), h, &config.Config{}, time.Now(), func(event) {})
+	got := e.outcome(t.Context(), "CPX/NPS4", "the change", "applied", errors.New("GPUs are in use: secret-project-x (pid 7, customer-acme1.service)\nhint: stop these processes"))
+	want := selftest.Check{At: "CPX/NPS4", What: "the change", Verdict: selftest.Wrong, Text: "the GPUs are in use: 1 process with /dev/kfd", Named: "GPUs are in use: secret-project-x (pid 7, customer-acme1.service)"}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := e.outcome(t.Context(), "CPX/NPS4", "the change", "applied", nil); got.Verdict != selftest.Right || got.Text != "applied" {
+		t.Errorf("without an error: %+v", got)
+	}
+}
+
 func TestNames_Kept(t *testing.T) {
 	var n names
 	n.addFrom(runstate.State{Holders: []runstate.Holder{{Command: "8", Unit: "dcm.service"}, {Command: "python3", Unit: "a.service"}}})

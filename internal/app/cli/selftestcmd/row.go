@@ -2,6 +2,7 @@ package selftestcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,10 +53,12 @@ func (e *test) begin(gpus []partition.GPU, targets []selftest.Target) {
 // outcome is the check of a change that has this error. The holders in a refusal have names, which are
 // for the terminal only.
 func (e *test) outcome(ctx context.Context, at, what, right string, err error) selftest.Check {
-	c := selftest.FromError(at, what, right, err)
 	if err == nil {
-		return c
+		return selftest.FromError(at, what, right, nil)
 	}
+	// The hint is about the selection, which the test makes and withdraws by itself.
+	reason, _, _ := strings.Cut(err.Error(), "\nhint:")
+	c := selftest.FromError(at, what, right, errors.New(reason))
 	state, unread := client.State(ctx, e.host)
 	if unread != nil || state == nil {
 		return c
