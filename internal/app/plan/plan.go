@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,12 +26,23 @@ func Compare(ctx context.Context, h *host.Host, daemon gather.DaemonStatus, name
 	if err != nil {
 		return nil, apply.Difference{}, "", err
 	}
+	readable := true
 	look := func(ctx context.Context) ([]gpu.Device, error) {
-		return gather.Devices(ctx, host.OpenNode(h, cfg), daemon)
+		devices, err := gather.Devices(ctx, host.OpenNode(h, cfg), daemon)
+		readable = len(devices) == 0 || len(gpu.Partitionable(devices)) > 0
+		return devices, err
 	}
 	d, name, err := compare(ctx, h, cfg, look, named...)
+	if err != nil && !readable {
+		if a, absent := daemon(ctx); absent == nil && a.Running() {
+			err = ErrChanging
+		}
+	}
 	return cfg, d, name, err
 }
+
+// ErrChanging is the error of a plan while a run reloads the driver.
+var ErrChanging = errors.New("the GPUs cannot be read while a change reloads their driver\nhint: run the command again after the change; dcm status shows its progress")
 
 // CompareOn plans the named profile, or the selected one, for a node, and judges whether
 // the reservations fit what comes of it.

@@ -10,6 +10,7 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/text"
 )
@@ -84,8 +85,9 @@ func (v statusView) selection() {
 		return // unknown, or none that could have it
 	}
 	with := 0
+	wanted := v.wanted()
 	for _, g := range v.a.GPUs {
-		if g.Managed() && g.AsWanted() {
+		if want, changing := wanted[g.Address]; g.Managed() && (changing && want.Equal(g.Mode) || !changing && g.AsWanted()) {
 			with++
 		}
 	}
@@ -97,6 +99,19 @@ func (v statusView) selection() {
 		mark = v.Green("✓")
 	}
 	v.fact(mark, "On the GPUs", fmt.Sprintf("%d of %d", with, all))
+}
+
+// wanted returns the shapes that a run sets, by address. While it runs, those of the status are of the
+// profile before.
+func (v statusView) wanted() map[string]status.Shape {
+	if !v.a.Running() || v.a.LastRun == nil || !v.a.LastRun.Finished.IsZero() {
+		return nil
+	}
+	out := make(map[string]status.Shape)
+	for _, g := range v.a.LastRun.GPUs {
+		out[string(g.Address)] = gather.Shape(g.Want)
+	}
+	return out
 }
 
 // units prints dcm's own units; without --long only those that do not run as they should.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/text"
 )
 
@@ -141,5 +143,25 @@ func TestStatus_NoManagedGPU(t *testing.T) {
 	shown := string(StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false))
 	if strings.Contains(shown, "On the GPUs") || strings.Count(shown, "not managed: no library") != 1 {
 		t.Errorf("want one line for both, and no count:\n%s", shown)
+	}
+}
+
+// While a run changes the GPUs, those count that have what it sets.
+func TestStatusText_WhileRunning(t *testing.T) {
+	a := node(rand.New(rand.NewPCG(1, 1)))
+	cpx, spx := partition.Mode{Compute: "CPX", Memory: "NPS4"}, partition.Mode{Compute: "SPX", Memory: "NPS4"}
+	a.Daemon.Phase = runstate.Applying
+	a.LastRun = &runstate.Run{Started: time.Now()}
+	for i := range a.GPUs {
+		a.GPUs[i].Mode = status.Shape{Compute: "CPX", Memory: "NPS4"}
+		now := cpx
+		if i < 3 {
+			now, a.GPUs[i].Mode.Compute = spx, "SPX"
+		}
+		a.LastRun.GPUs = append(a.LastRun.GPUs, runstate.GPU{Address: partition.Address(a.GPUs[i].Address), Want: partition.Shape{Mode: spx}, Now: partition.Shape{Mode: now}})
+	}
+	got := string(StatusText(&console.Console{}, a, time.Now(), false))
+	if !strings.Contains(got, "… On the GPUs  3 of 8\n") {
+		t.Errorf("status:\n%s", got)
 	}
 }
