@@ -91,6 +91,29 @@ The archive is dcm-selftest.tar.gz. Read its CONTENTS.txt, and send it to <maint
 	}
 }
 
+// Instances of MIG are made without a reload, and the sources are others.
+func TestView_Columns(t *testing.T) {
+	for name, tt := range map[string]struct {
+		vendors []partition.Vendor
+		want    string
+	}{
+		"NVIDIA": {[]partition.Vendor{partition.NVIDIA}, "MODE CHANGE STOP SWITCH START NVML PARTS PROC DBUS NODES"},
+		"both":   {[]partition.Vendor{partition.AMD, partition.NVIDIA}, "MODE CHANGE STOP RELOAD SETTLE SWITCH START MODES PARTS OTHER DBUS NODES"},
+	} {
+		for _, width := range []int{60, 80, 160} {
+			var out bytes.Buffer
+			v := &view{con: console.Fixed(&out, width)}
+			v.show(event{Begin: &head{Modes: []string{"all-1g.10gb.me"}, Vendors: tt.vendors, Changed: true}})
+			if n := text.Width(strings.TrimRight(out.String(), "\n")); n > width {
+				t.Errorf("%s: %d columns of %d", name, n, width)
+			}
+			if got := strings.Join(strings.Fields(out.String()), " "); width == 160 && got != tt.want {
+				t.Errorf("%s: %s, want %s", name, got, tt.want)
+			}
+		}
+	}
+}
+
 // The address is that of the packages.
 func TestMaintainers(t *testing.T) {
 	recipe, err := os.ReadFile("../../../../packaging/nfpm.yaml")

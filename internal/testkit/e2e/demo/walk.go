@@ -9,7 +9,7 @@ import (
 )
 
 // reloadDelay is how long the simulated driver needs to load.
-const reloadDelay = 3 * time.Second
+const reloadDelay = 2 * time.Second
 
 // walk runs the steps of the demo.
 func walk(ctx context.Context, s *show) {
