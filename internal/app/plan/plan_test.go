@@ -32,7 +32,9 @@ func TestCompare_WhileTheDriverReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	running := func(phase runstate.Phase) func(context.Context) (status.Account, error) {
-		return func(context.Context) (status.Account, error) { return status.Account{Daemon: status.Daemon{Phase: phase}}, nil }
+		return func(context.Context) (status.Account, error) {
+			return status.Account{Daemon: status.Daemon{Phase: phase}}, nil
+		}
 	}
 	if _, d, _, err := Compare(t.Context(), h, running(runstate.Applying), "cpx"); err != nil || len(d.Steps) == 0 {
 		t.Fatalf("with the driver: %v, %v", d.Steps, err)

@@ -105,7 +105,10 @@ func (v *view) begin(p head) {
 	v.gap = 2
 	if width := v.con.Width(); width > 0 && v.width(phases, sources) > width {
 		if v.gap = 1; v.width(phases, sources) > width {
-			v.gap, phases = 2, nil
+			phases = nil
+		}
+		if v.gap = 2; v.width(phases, sources) > width {
+			v.gap = 1
 		}
 	}
 	v.columns = slices.Concat(v.columns, phases, sources)
