@@ -47,7 +47,7 @@ func TestDevices_AllInPCIOrder(t *testing.T) {
 	}
 	want := []gpu.Device{
 		{GPU: mi300x("0000:0c:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card1",
-			RenderNodes: []string{"/dev/dri/renderD128"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD128"}, SharedNode: "/dev/kfd", Parts: []gpu.Part{{Minor: 128, UUID: "GPU-000000000000006f", DriverID: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD128"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD128"}, SharedNode: "/dev/kfd", Parts: []gpu.Part{{Minor: 128, XCC: 8, UUID: "GPU-000000000000006f", DriverID: 1}}, UniqueID: "5e1c0f9a2b3d4c5e", Source: sources},
 		{GPU: partition.GPU{Address: "0000:22:00.0", Vendor: partition.AMD, Device: 0x73bf}, Model: "0x1002:0x73bf", Driver: "amdgpu", NUMA: 1, Card: "card2",
 			SkipReason: "no partition files: the driver shows no current_compute_partition", Source: map[string]string{"model": gpu.Sysfs}},
 		{GPU: unused("0000:23:00.0", 8), Model: "MI300X", NUMA: 1,
@@ -57,7 +57,7 @@ func TestDevices_AllInPCIOrder(t *testing.T) {
 		{GPU: partition.GPU{Address: "0000:c3:00.0", Vendor: 0x1a03, Device: 0x2000}, Model: "0x1a03:0x2000", Driver: "ast", NUMA: 1, Card: "card0",
 			SkipReason: "not an AMD GPU", Source: map[string]string{"model": gpu.Sysfs}},
 		{GPU: mi300x("0001:05:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
-			RenderNodes: []string{"/dev/dri/renderD136"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD136"}, SharedNode: "/dev/kfd", Parts: []gpu.Part{{Minor: 136, UUID: "GPU-00000000000000de", DriverID: 2}}, UniqueID: "222", Source: sources},
+			RenderNodes: []string{"/dev/dri/renderD136"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD136"}, SharedNode: "/dev/kfd", Parts: []gpu.Part{{Minor: 136, XCC: 8, UUID: "GPU-00000000000000de", DriverID: 2}}, UniqueID: "222", Source: sources},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
