@@ -21,7 +21,10 @@ func limitsOf(l config.Leases) lease.Limits {
 }
 
 // ApplyLimits gives the limits of the effective configuration to the allocator.
-func (s *Service) ApplyLimits() { s.allocator.Limit(limitsOf(s.config().Leases)) }
+func (s *Service) ApplyLimits() {
+	s.allocator.Limit(limitsOf(s.config().Leases))
+	s.sweepSoon() // a reservation may create instances
+}
 
 // groupsOf returns the groups with limits that a user is in: by the groups of the caller's
 // connection, and by the group database, which a process cannot avoid.

@@ -37,9 +37,9 @@ func madeBy(claims []made.Name) map[string]string {
 	return out
 }
 
-// dynamicGPUs reads the GPUs on which leases make instances. Only a request that makes one needs them, and
-// their driver needs long for it.
-func (p *Partitions) dynamicGPUs() ([]lease.DynamicGPU, error) {
+// DynamicGPUs reads the GPUs on which leases and services make instances. among limits them; nil: all. Only
+// a request that makes one needs them, and their driver needs long for it.
+func (p *Partitions) DynamicGPUs(among []partition.Selector) ([]lease.DynamicGPU, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
 	defer cancel()
 	cfg := p.config()
@@ -59,11 +59,15 @@ func (p *Partitions) dynamicGPUs() ([]lease.DynamicGPU, error) {
 	if err != nil {
 		return nil, err
 	}
+	only, err := partition.Select(among, gpus)
+	if err != nil {
+		return nil, err
+	}
 	after, err := host.Claims(p.host).List()
 	waits := drain.Now(p.host)
 	var out []lease.DynamicGPU
 	for _, g := range gpus {
-		if !layout.Dynamic[g.Address] || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
+		if !layout.Dynamic[g.Address] || len(among) > 0 && !slices.Contains(only, g.Address) || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
 			continue
 		}
 		one := dynamicGPU(g, before, after)

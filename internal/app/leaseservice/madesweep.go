@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/gpu/made"
 	"dcm/internal/linux/systemd"
@@ -28,7 +29,7 @@ type madeUnits interface {
 	Stop(ctx context.Context, unit string) error
 }
 
-// sweeper destroys the instances whose leases have ended, if systemd has not done that: a process was
+// sweeper destroys the instances whose leases or services have ended, if systemd has not done that: a process was
 // killed, or an instance stayed in use.
 type sweeper struct {
 	claims made.Claims
@@ -39,13 +40,13 @@ type sweeper struct {
 	lost map[made.Name]*lostInstance
 }
 
-// lostInstance is an instance without a lease.
+// lostInstance is an instance without a lease or service.
 type lostInstance struct {
 	next  time.Time // of the next attempt
 	delay time.Duration
 }
 
-// sweep compares the claims with the units, and repeats the stop of units without a lease after the
+// sweep compares the claims with the units, and repeats the stop of units without a lease or service after the
 // grace period. It reports whether there are claims.
 func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 	claims, err := s.claims.List()
@@ -76,7 +77,7 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 			continue
 		}
 		l.next, l.delay = s.now().Add(l.delay), min(2*l.delay, maxSweepDelay)
-		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: its lease has ended", n.Profile, n.Start, n.GPU), "unit", n.Unit(), "lease", n.Lease)
+		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: %s has ended", n.Profile, n.Start, n.GPU, n.Lease), "unit", n.Unit(), "lease", n.Lease)
 		if err := s.end(ctx, n, states[n.Unit()]); err != nil {
 			return true, err
 		}
@@ -84,9 +85,10 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 	return true, nil
 }
 
-// needed reports whether the scope of a lease is there or is being started.
-func needed(scope systemd.Unit) bool {
-	return scope.Job || slices.Contains([]string{"active", "activating", "deactivating"}, scope.Active)
+// needed reports whether the scope of a lease, or the service, is active or is being started. A service
+// that systemd restarts after a delay is "activating".
+func needed(holder systemd.Unit) bool {
+	return holder.Job || slices.Contains([]string{"active", "activating", "deactivating", "reloading"}, holder.Active)
 }
 
 // end stops the unit of an instance. If it is not active, a start, which creates nothing, precedes the
@@ -98,7 +100,7 @@ func (s *sweeper) end(ctx context.Context, n made.Name, own systemd.Unit) error 
 	return s.units.Start(ctx, n.Unit())
 }
 
-// SweepMade destroys the instances whose leases have ended, until ctx ends.
+// SweepMade destroys the instances whose leases or services have ended, until ctx ends.
 func (s *Service) SweepMade(ctx context.Context) {
 	w := sweeper{claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, now: time.Now, log: s.log}
 	failed := ""
@@ -109,7 +111,7 @@ func (s *Service) SweepMade(ctx context.Context) {
 				s.log.Warn("cannot check the instances of leases: " + text)
 			}
 		}
-		if !any && err == nil {
+		if !any && err == nil && !s.servicesMake() {
 			select {
 			case <-s.made:
 			case <-ctx.Done():
@@ -118,6 +120,11 @@ func (s *Service) SweepMade(ctx context.Context) {
 		}
 		<-changed(ctx, s.host)
 	}
+}
+
+// servicesMake reports whether services create instances. systemd starts them without the daemon.
+func (s *Service) servicesMake() bool {
+	return slices.ContainsFunc(s.config().Reservations, func(r config.Reservation) bool { return r.Make != "" })
 }
 
 // sweepSoon makes SweepMade check again.

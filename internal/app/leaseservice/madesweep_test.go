@@ -34,7 +34,13 @@ func (f *fakeMade) Stop(_ context.Context, unit string) error {
 }
 
 func TestSweep_GracePeriod(t *testing.T) {
-	n := made.Name{Lease: "dcm-lease-1000-4f1c09aa.scope", GPU: "0000:41:00.0", Profile: "3g.40gb", Start: 4}
+	for _, holder := range []string{"dcm-lease-1000-4f1c09aa.scope", "vllm@a.service"} {
+		t.Run(holder, func(t *testing.T) { gracePeriod(t, holder) })
+	}
+}
+
+func gracePeriod(t *testing.T, holder string) {
+	n := made.Name{Lease: holder, GPU: "0000:41:00.0", Profile: "3g.40gb", Start: 4}
 	active, starting := systemd.Unit{Active: "active"}, systemd.Unit{Active: "activating"}
 	for _, tt := range []struct {
 		name       string
@@ -45,6 +51,7 @@ func TestSweep_GracePeriod(t *testing.T) {
 		{"lease is being started", systemd.Unit{Active: "inactive", Job: true}, starting, nil},
 		{"lease ends", systemd.Unit{Active: "deactivating"}, active, nil},
 		{"instance is being destroyed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "deactivating"}, nil},
+		{"restarted after a delay", starting, active, nil},
 		{"no lease", systemd.Unit{Active: "inactive"}, active, []string{"stop " + n.Unit()}},
 		{"stop failed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "inactive"}, []string{"start " + n.Unit()}},
 	} {

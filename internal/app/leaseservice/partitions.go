@@ -139,7 +139,7 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 	})
 	snapshot := lease.Snapshot{
 		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
-		Made: madeBy(r.claims), Dynamic: sync.OnceValues(p.dynamicGPUs),
+		Made: madeBy(r.claims), Dynamic: sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.DynamicGPUs(nil) }),
 	}
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {

@@ -120,9 +120,14 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	taken = append(taken, madeNodes(devices)...)
+	makers, made, err := s.made(p.Parts)
+	errs = append(errs, err)
 	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
+		if r.Make != "" {
+			continue
+		}
 		g := granted[r.Name]
 		nodes[r.Name] = g.Nodes
 		for _, node := range leaseservice.MissingNodes(s.Host, sharedNodes(p.Parts, g.Nodes)) {
@@ -136,6 +141,9 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
+	p.Reservations = append(p.Reservations, makers...)
+	maps.Copy(nodes, made)
+	maps.Copy(shared, companionLinks(p.Parts, made))
 	errs = append(errs,
 		links.Write(merged(nodes, shared)),
 		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
@@ -143,8 +151,8 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	return unmet, errors.Join(errs...)
 }
 
-// PublishParts publishes the partitions after a lease has made an instance, or its instance was
-// destroyed. The reservations keep their partitions.
+// PublishParts publishes the partitions after an instance was created for a lease or service, or such an
+// instance was destroyed. The other reservations keep their partitions.
 func (s Publisher) PublishParts(ctx context.Context) error {
 	last, err := runstate.ReadPartitions(s.Host.Runtime())
 	if err == nil && last == nil {
@@ -157,15 +165,28 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 	if err := errors.Join(err, s.Node.ReadDetails(ctx, devices)); err != nil {
 		return err
 	}
-	links, err := lease.Links{Dir: s.Host.Path("dev/dcm")}.Read()
+	links := lease.Links{Dir: s.Host.Path("dev/dcm")}
+	nodes, err := links.Read()
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(links, func(name string, _ []string) bool { return strings.HasSuffix(name, unitname.CompanionSuffix) })
 	p := *last
 	p.Modes, p.Parts = modesOf(devices), partsOf(devices)
+	makers, made, err := s.made(p.Parts)
+	if err != nil {
+		return err
+	}
+	p.Reservations = append(slices.DeleteFunc(slices.Clone(p.Reservations), func(r runstate.Reservation) bool { return r.Make != "" }), makers...)
+	maps.DeleteFunc(nodes, func(name string, _ []string) bool {
+		own, _ := strings.CutSuffix(name, unitname.CompanionSuffix)
+		return !slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Name == own && r.Make == "" })
+	})
+	maps.Copy(nodes, merged(made, companionLinks(p.Parts, made)))
+	written := links.Write(nodes)
+	maps.DeleteFunc(nodes, func(name string, _ []string) bool { return strings.HasSuffix(name, unitname.CompanionSuffix) })
 	return errors.Join(
-		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), links)),
+		written,
+		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
 		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
 }
 
@@ -188,7 +209,7 @@ func (s Publisher) leased(ctx context.Context) ([]string, error) {
 	return leaseservice.NewPartitions(s.Host, &config.Config{}, s.Log).LeasedNodes(ctx)
 }
 
-// madeNodes returns the nodes of instances that leases have made.
+// madeNodes returns the nodes of instances of leases, and of services that create them.
 func madeNodes(devices []gpu.Device) []string {
 	var out []string
 	for _, d := range devices {
@@ -251,7 +272,7 @@ func wants(list []config.Reservation, kept []string, parts []runstate.Part, devi
 	var out []lease.Reservation
 	for _, r := range list {
 		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
-		if r.Broken {
+		if r.Broken || r.Make != "" {
 			continue
 		}
 		if len(r.GPUs) > 0 {
@@ -329,7 +350,7 @@ func containers(p runstate.Partitions, reserved map[string][]string) []cdi.Devic
 		return nil
 	}
 	for name, nodes := range reserved {
-		if len(nodes) > 0 {
+		if len(nodes) > 0 && cdi.Valid("reservation-"+name) {
 			out = append(out, cdi.Device{Name: "reservation-" + name, Nodes: nodesFor(nodes, with)})
 		}
 	}

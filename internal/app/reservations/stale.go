@@ -163,7 +163,7 @@ func (c choice) evaluate() (bool, error) {
 	for _, r := range c.list {
 		before := c.before(r.Name)
 		switch {
-		case r.Broken:
+		case r.Broken, r.Make != "":
 		case len(given[r.Name].Nodes) > 0:
 			gain = gain || len(before.Partitions) == 0
 		default:

@@ -16,29 +16,48 @@ import (
 	"dcm/internal/linux/filelock"
 )
 
-// Make is what dcm-make@NAME.service runs at its start: it creates a MIG instance for a lease.
+// Make is what dcm-make@NAME.service runs at its start: it creates a MIG instance for a lease, or for a
+// service that is about to start.
 func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
-	n, err := makeName(h, name)
-	if err != nil {
+	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
+	}
+	if s, err := made.ParseService(name); err == nil {
+		return makeForService(ctx, h, log, s)
+	}
+	n, err := made.Parse(name)
+	if err != nil {
+		return exitcode.With(exitcode.Usage, err)
 	}
 	release, err := lockToMake(h)
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}
 	defer release()
-	if err := newMaker(h, log).Make(context.WithoutCancel(ctx), n); err != nil { // a stop request must not leave half an instance
+	return create(ctx, newMaker(h, log), n)
+}
+
+// create creates an instance. A request to stop must not leave half of one.
+func create(ctx context.Context, m made.Maker, n made.Name) error {
+	if err := m.Make(context.WithoutCancel(ctx), n); err != nil {
 		return err
 	}
-	log.Info(fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start), "unit", n.Lease)
+	m.Log.Info(fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start), "unit", n.Lease)
 	return nil
 }
 
 // Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance.
 func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
-	n, err := makeName(h, name)
-	if err != nil {
+	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
+	}
+	unmake := made.Maker.Unmake
+	n, err := made.Parse(name)
+	if s, other := made.ParseService(name); other == nil {
+		unmake, err = func(m made.Maker, ctx context.Context, _ made.Name) error { return m.UnmakeOf(ctx, s) }, nil
+	}
+	if err != nil {
+		return exitcode.With(exitcode.Usage, err)
 	}
 	release, err := lockToUnmake(h)
 	if err != nil {
@@ -47,21 +66,10 @@ func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) er
 	defer release()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmakeTimeout)
 	defer cancel()
-	if err := newMaker(h, log).Unmake(limit, n); err != nil {
-		return exitcode.With(exitcode.Transient, fmt.Errorf("%s at slot %d of %s is not destroyed: %w", n.Profile, n.Start, n.GPU, err))
+	if err := unmake(newMaker(h, log), limit, n); err != nil {
+		return exitcode.With(exitcode.Transient, err)
 	}
 	return nil
-}
-
-func makeName(h *host.Host, name string) (made.Name, error) {
-	if err := h.NeedRoot("changing GPUs"); err != nil {
-		return made.Name{}, err
-	}
-	n, err := made.Parse(name)
-	if err != nil {
-		return n, exitcode.With(exitcode.Usage, err)
-	}
-	return n, nil
 }
 
 // unmakeTimeout is how long the destruction of an instance that a process uses is repeated. The lock
@@ -75,6 +83,7 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
 	node := host.OpenNodeForRun(h, cfg)
 	publisher := reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}
+	publisher.ReadReservations()
 	return made.Maker{
 		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publisher.PublishParts,
 		Retry: gpu.IsTransient, Delay: unmakeDelay, Log: log,

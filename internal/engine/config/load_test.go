@@ -44,7 +44,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4},
 			"mixed": mixed,
 		},
-		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:72", "mixed": "/etc/dcm/dcm.toml:76"},
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:76", "mixed": "/etc/dcm/dcm.toml:80"},
 		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:  true,
 		Discover: config.Include,
@@ -62,6 +62,7 @@ func TestLoad_EveryKey(t *testing.T) {
 		Reservations: []config.Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},
 			GPUs: []partition.Selector{{Index: 1}}, Source: got.Reservations[0].Source},
 			{Name: "notebook", Unit: "notebook@.service", Partitions: 1, Place: "pack", Share: 3, Source: got.Reservations[1].Source},
+			{Name: "llm", Unit: "llm@.service", Make: "2g.20gb", Place: "pack", GPUs: []partition.Selector{{Index: 2}}, Source: got.Reservations[2].Source},
 			{Name: "vllm-3", Unit: "vllm@3.service", Whole: true, Place: "pack", GPUs: []partition.Selector{{Index: 3}, {Address: "0000:0c:00.0"}}, Source: got.DeclaredClients[0].Source}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

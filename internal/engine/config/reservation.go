@@ -19,7 +19,8 @@ type Reservation struct {
 	Whole      bool   // all partitions of GPUs, in whatever mode; other Whole reservations may have them too
 	Place      string // placement: "pack", "spread" or "link"
 	Exclusive  bool   // no other process may open the partitions
-	Share      int    // number of instances of the template Unit that share the partitions; 0 if Unit is no template
+	Share      int    // number of instances of the template Unit that share the partitions; 0 if Unit is no template or Make is set
+	Make       string // MIG profile of the instance that is created when Unit, or an instance of it, starts; "" for none
 	GPUs       []partition.Selector
 	Sought     partition.Criteria // required kind of the partitions
 	Source     string             // file:line
@@ -31,6 +32,9 @@ type Reservation struct {
 func (r Reservation) Asks() string {
 	if r.Whole {
 		return fmt.Sprintf("%s all of %v", r.Unit, r.GPUs)
+	}
+	if r.Make != "" {
+		return fmt.Sprintf("%s makes %s on %v", r.Unit, r.Make, r.GPUs)
 	}
 	text := fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
 	if !r.Sought.Any() {
@@ -46,7 +50,11 @@ func (r Reservation) format() string {
 	if r.Unit != "" {
 		fmt.Fprintf(&b, "unit = %s\n", source.Quote(r.Unit))
 	}
-	fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, source.Quote(r.Place), r.Exclusive)
+	if r.Make != "" {
+		fmt.Fprintf(&b, "make = %s\n", source.Quote(r.Make))
+	} else {
+		fmt.Fprintf(&b, "partitions = %d\nplace = %s\nexclusive = %t\n", r.Partitions, source.Quote(r.Place), r.Exclusive)
+	}
 	if r.Share > 0 {
 		fmt.Fprintf(&b, "share = %d\n", r.Share)
 	}
@@ -79,6 +87,7 @@ func reservations() rule.Rule {
 		"gpus":       rule.Selectors(),
 		"vendor":     rule.OneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
 		"mode":       rule.Scalar("a string", soughtMode),
+		"make":       rule.Scalar("a string", madeProfile),
 	}, oneReservation), nil)
 }
 
@@ -124,13 +133,17 @@ func oneReservation(c *rule.Checker, key string, n *source.Node) {
 	if n.At("unit") == nil && n.At("name") == nil {
 		c.Fail(n, key, &source.Fault{Text: "unit or name is missing", Accepted: `unit = "vllm.service", or name = "slurm" for partitions that another manager allocates`})
 	}
-	sharers(c, key, n)
+	if n.At("make") != nil {
+		makes(c, key, n)
+	} else {
+		sharers(c, key, n)
+	}
 	if mode, vendor := n.At("mode"), n.At("vendor"); mode != nil && !mode.Bad && vendor != nil && !vendor.Bad {
 		if _, err := soughtIn(n); err != nil {
 			c.Fail(mode, source.DottedKey(key, "mode"), &source.Fault{Text: err.Error()})
 		}
 	}
-	if n.At("partitions") == nil {
+	if n.At("partitions") == nil && n.At("make") == nil {
 		c.Fail(n, key, &source.Fault{Text: "partitions is missing", Accepted: "partitions = 2"})
 	}
 	if gpus := n.At("gpus"); gpus != nil && !gpus.Bad && len(gpus.Items()) == 0 {
@@ -175,6 +188,7 @@ func reservation(n *source.Node) Reservation {
 	if v := n.At("share"); v != nil {
 		r.Share = int(v.Value.(int64))
 	}
+	rule.Read(n.At("make"), &r.Make)
 	return r
 }
 

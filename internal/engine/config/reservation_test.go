@@ -44,6 +44,38 @@ vendor = "nvidia"
 mode = "3g.40gb"
 `
 
+// An instance that is created on demand is for one unit, and excludes the keys of chosen partitions.
+func TestLoad_ReservationMakes(t *testing.T) {
+	for _, tt := range []struct{ keys, want string }{
+		{"unit = \"vllm\"\nmake = \"2g.20gb\"", ""},
+		{"unit = \"vllm@\"\nmake = \"1g.10gb+me\"\nname = \"a\"\ngpus = [0]", ""},
+		{"unit = \"vllm\"\nmake = \"\"", "reservation.make"},
+		{"unit = \"vllm\"\nmake = \"1c.2g.20gb\"", "not the profile of a whole GPU instance"},
+		{"unit = \"vllm\"\nmake = 2", "reservation.make"},
+		{"unit = \"vllm\"\nmake = \"2g.20gb\"\npartitions = 1", "cannot be combined with make"},
+		{"unit = \"vllm@\"\nmake = \"2g.20gb\"\nshare = 2", "cannot be combined with make"},
+		{"unit = \"vllm\"\nmake = \"2g.20gb\"\nexclusive = true", "cannot be combined with make"},
+		{"unit = \"vllm\"\nmake = \"2g.20gb\"\nmode = \"2g.20gb\"", "cannot be combined with make"},
+		{"name = \"slurm\"\nmake = \"2g.20gb\"", "unit is missing: its start"},
+		{"unit = \"" + strings.Repeat("v", 201) + "\"\nmake = \"2g.20gb\"", "the name is too long for make"},
+		{"unit = \"vllm\"", "partitions is missing"},
+	} {
+		_, err := config.Load(written(t, map[string]string{"dcm.toml": "profile = \"\"\n[[reservation]]\n" + tt.keys + "\n"}))
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%q: got %v, want %q", tt.keys, err, tt.want)
+		}
+	}
+}
+
+func TestMakesFor_InstanceBeforeTemplate(t *testing.T) {
+	list := []config.Reservation{{Unit: "vllm@.service", Make: "2g.20gb"}, {Unit: "vllm@a.service", Partitions: 1}, {Unit: "one.service", Make: "1g.10gb"}}
+	for unit, want := range map[string]string{"vllm@b.service": "2g.20gb", "vllm@a.service": "", "one.service": "1g.10gb", "other.service": "", "vllm.service": ""} {
+		if r, ok := config.MakesFor(list, unit); ok != (want != "") || ok && r.Make != want {
+			t.Errorf("%s: got %q, %t, want %q", unit, r.Make, ok, want)
+		}
+	}
+}
+
 func TestLoad_Reservations(t *testing.T) {
 	p := written(t, map[string]string{
 		"dcm.toml":                two + "[leases]\nmax-per-user = 8\nmax-slots-per-user = 16\nshares = 3\n[guard]\nobservers = [\"exporter\"]\n",

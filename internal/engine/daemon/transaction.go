@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dcm/internal/engine/runstate"
@@ -79,7 +80,37 @@ func (t *transaction) run(ctx context.Context) result {
 	case unitname.Change:
 		return t.apply(ctx, t.restartAffected)
 	}
-	return t.apply(ctx, func(ctx context.Context) (systemd.Unit, error) { return t.pid1.Jobs.Restart(ctx, t.unit) })
+	return t.apply(ctx, t.restartAll)
+}
+
+// restartAll restarts dcm-apply.service, which restarts the clients. The units that create the instances of
+// clients are restarted too: they are needed without interruption otherwise, and keep instances that the run
+// may destroy.
+func (t *transaction) restartAll(ctx context.Context) (systemd.Unit, error) {
+	makers := t.makers()
+	if len(makers) == 0 {
+		return t.pid1.Jobs.Restart(ctx, t.unit)
+	}
+	return t.pid1.Jobs.RestartAround(ctx, systemd.Change{Run: t.unit, First: makers}, t.logMissed)
+}
+
+// makers returns the units that create the instances of the stopped units.
+func (t *transaction) makers() []string {
+	var out []string
+	for _, u := range t.stopped {
+		for _, r := range t.pass.settings.Order.Reserved {
+			if r.Maker != "" && (r.Unit == u.ID || r.Unit == unitname.Template(u.ID)) {
+				out = append(out, strings.ReplaceAll(r.Maker, "%n", u.ID))
+			}
+		}
+	}
+	return out
+}
+
+func (t *transaction) logMissed(missed error) {
+	if missed != nil {
+		t.pass.log.Error(missed.Error())
+	}
 }
 
 // restartAffected restarts dcm-change.service and the affected units. It holds a lock until all
@@ -90,12 +121,10 @@ func (t *transaction) restartAffected(ctx context.Context) (systemd.Unit, error)
 	if err != nil {
 		return systemd.Unit{}, err
 	}
-	c := systemd.Change{Gate: unitname.Gate, Run: unitname.Change, Units: ids(t.stopped)}
+	c := systemd.Change{Gate: unitname.Gate, Run: unitname.Change, Units: append(ids(t.stopped), t.makers()...)}
 	return t.pid1.Jobs.RestartAround(ctx, c, func(missed error) {
 		release()
-		if missed != nil {
-			t.pass.log.Error(missed.Error())
-		}
+		t.logMissed(missed)
 	})
 }
 

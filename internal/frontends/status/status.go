@@ -174,6 +174,7 @@ type Reserved struct {
 	Partitions List[string] `json:"partitions"`
 	Exclusive  bool         `json:"exclusive"`
 	Share      int          `json:"share"`  // number of instances that share the partitions; 0 if they are not shared
+	Make       string       `json:"make"`   // MIG profile of the instance that the start of the unit creates; "" if the partitions are chosen
 	Reason     string       `json:"reason"` // reason for this choice, or for none
 }
 

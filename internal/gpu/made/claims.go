@@ -11,7 +11,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// Claims are the directories below [Dir], one for each instance that a lease has made. Each has links
+// Claims are the directories below [Dir], one for each instance of a lease or service. Each has links
 // to the device nodes. The kernel removes them at a reboot, as it does the instances.
 type Claims struct{ Dir string }
 

@@ -34,6 +34,7 @@ type Maker struct {
 	Claims  Claims
 	GPUs    GPUs
 	Publish func(context.Context) error // publishes the partitions
+	Claimed func()                      // called when an instance is claimed, before it is created; nil: no call
 	Retry   func(error) bool            // reports whether a later attempt to destroy may succeed
 	Delay   time.Duration               // between two attempts
 	Log     *slog.Logger
@@ -55,6 +56,9 @@ func (m Maker) Make(ctx context.Context, n Name) error {
 	}
 	if err := m.Claims.add(n); err != nil {
 		return err
+	}
+	if m.Claimed != nil {
+		m.Claimed()
 	}
 	if err := m.GPUs.Create(ctx, n.GPU, n.Instance(), s.Instances); err != nil {
 		return err
@@ -86,6 +90,20 @@ func (m Maker) occupied(n Name, s State) error {
 	return nil
 }
 
+// UnmakeOf destroys the instances of a service and removes their claims, as [Maker.Unmake] does.
+func (m Maker) UnmakeOf(ctx context.Context, s Service) error {
+	claims, err := m.Claims.List()
+	if err != nil {
+		return err
+	}
+	for _, n := range claims {
+		if n.Lease == s.Unit && n.Profile == s.Profile {
+			err = errors.Join(err, m.Unmake(ctx, n))
+		}
+	}
+	return err
+}
+
 // Unmake destroys an instance and removes its claim. It retries until ctx ends while a process uses
 // the instance.
 func (m Maker) Unmake(ctx context.Context, n Name) error {
@@ -94,12 +112,14 @@ func (m Maker) Unmake(ctx context.Context, n Name) error {
 	}
 	for {
 		err := m.destroy(ctx, n)
-		if err == nil || !m.Retry(err) {
-			return err
+		if err == nil {
+			return nil
+		}
+		if failed := fmt.Errorf("%s at slot %d of %s is not destroyed: %w", n.Profile, n.Start, n.GPU, err); !m.Retry(err) || ctx.Err() != nil {
+			return failed
 		}
 		select {
 		case <-ctx.Done():
-			return err
 		case <-time.After(m.Delay):
 		}
 	}

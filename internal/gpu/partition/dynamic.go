@@ -67,6 +67,13 @@ func NextSlot(offered []InstanceProfile, now []Instance, profile string) (Slot, 
 	return best, nil
 }
 
+// RoomFor returns an error if the GPU has no room for one more instance of a profile next to others,
+// whatever their placements are.
+func (g GPU) RoomFor(others []Instance, profile string) error {
+	_, err := g.pack(MIG{Instances: append(slices.Clone(others), Instance{Profile: profile, Start: unplaced})}, Existing{})
+	return err
+}
+
 // longestRun returns the length of the longest run of consecutive numbers in an ascending list.
 func longestRun(list []int) int {
 	longest, run := 0, 0

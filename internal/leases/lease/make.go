@@ -35,35 +35,19 @@ func makeFor(unit string, r Request, c placement.Choice) made.Name {
 	return made.Name{Lease: unit, GPU: c.Partitions[0].GPU, Profile: r.Make, Start: c.Partitions[0].Index}
 }
 
-// chooseSlot chooses the GPU and the slots for the instance of a request: those that shorten the
-// longest run of free slots least, and of these the GPU with the shortest run.
+// chooseSlot chooses the GPU and the slots for the instance of a request.
 func (p *policy) chooseSlot(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
 	gpus, err := snapshot.dynamicGPUs()
 	if err != nil {
 		return placement.Choice{}, err
 	}
-	var none []error
-	best, at := partition.Slot{}, -1
-	for i, g := range gpus {
-		slot, err := partition.NextSlot(g.Offered, g.instances(), r.Make)
-		if err == nil && g.Awaited != "" {
-			err = &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
-		}
-		if err != nil {
-			none = append(none, fmt.Errorf("%s: %w", g.GPU, err))
-			continue
-		}
-		less := func(a, b partition.Slot) bool {
-			lost, other := a.Before-a.After, b.Before-b.After
-			return lost < other || lost == other && a.Before < b.Before
-		}
-		if at < 0 || less(slot, best) {
-			best, at = slot, i
-		}
-	}
 	allocations := Allocations(snapshot)
-	if at < 0 {
-		return placement.Choice{}, noSlot(none, makersOf(allocations, gpus))
+	at, best, err := BestSlot(gpus, r.Make)
+	if e, ok := errors.AsType[*InsufficientError](err); ok {
+		e.Holders = makersOf(allocations, gpus)
+	}
+	if err != nil {
+		return placement.Choice{}, err
 	}
 	gpu := gpus[at].GPU
 	part := runstate.Part{Name: runstate.PartName(gpu, best.Start), GPU: gpu, Index: best.Start, NUMA: -1, Kind: partition.KindOf(partition.NVIDIA, r.Make)}
@@ -104,9 +88,38 @@ func (p *policy) checkSlots(gpus []DynamicGPU, c Caller, n int) error {
 	return &LimitError{"max-slots-per-user in [leases]", has, n, limit, fmt.Sprintf("slots of user %d", c.UID)}
 }
 
+// BestSlot returns the index of the GPU and the slots for one more instance: those that shorten the
+// longest run of free slots least, and of these the GPU with the shortest run. It returns an
+// [InsufficientError] if a GPU may have room later, otherwise an [ImpossibleError].
+func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, err error) {
+	at = -1
+	var none []error
+	for i, g := range gpus {
+		slot, err := partition.NextSlot(g.Offered, g.instances(), profile)
+		if err == nil && g.Awaited != "" {
+			err = &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
+		}
+		if err != nil {
+			none = append(none, fmt.Errorf("%s: %w", g.GPU, err))
+			continue
+		}
+		less := func(a, b partition.Slot) bool {
+			lost, other := a.Before-a.After, b.Before-b.After
+			return lost < other || lost == other && a.Before < b.Before
+		}
+		if at < 0 || less(slot, best) {
+			best, at = slot, i
+		}
+	}
+	if at < 0 {
+		return at, best, noSlot(none)
+	}
+	return at, best, nil
+}
+
 // noSlot returns the error of a request for which no GPU has room: permanent, unless one of the GPUs
 // may have room later.
-func noSlot(none []error, holders []string) error {
+func noSlot(none []error) error {
 	if len(none) == 0 {
 		return &ImpossibleError{errors.New("no GPU of the profile is dynamic\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")}
 	}
@@ -120,7 +133,7 @@ func noSlot(none []error, holders []string) error {
 	if later == nil {
 		return &ImpossibleError{none[0]}
 	}
-	return &InsufficientError{later, holders}
+	return &InsufficientError{Err: later}
 }
 
 // makersOf returns the holders of the partitions of the GPUs.

@@ -33,7 +33,7 @@ func ReadConfined(ctx context.Context, h *host.Host, units systemd.Cgroups, rese
 			if u.Unit != r.Unit && slices.ContainsFunc(reserved, func(o systemd.Reserved) bool { return o.Unit == u.Unit }) {
 				continue // an instance with a reservation of its own
 			}
-			out = append(out, compare(u, r.Confinement(), Confined{Settled: chosen && !r.Changed}))
+			out = append(out, compare(u, r.Confinement(u.Unit), Confined{Settled: chosen && !r.Changed}))
 		}
 	}
 	leases, err := units.ConfinedLike(ctx, []string{"dcm-lease-*.scope", "dcm-exclusive-*.scope", "dcm-share*.scope"})

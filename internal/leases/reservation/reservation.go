@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
@@ -62,6 +64,9 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 		if r.Whole {
 			one.Count, one.Whole = len(r.GPUs)*partition.MaxPartitions, true
 		}
+		if r.Make != "" {
+			one.Count, one.Maker = 1, maker(r)
+		}
 		if len(o.Needs) > 0 {
 			one.CompanionLinks = 3 + 2*one.Count // upper bound: three common nodes, and two of each partition
 		}
@@ -73,6 +78,16 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 		o.Released = append(o.Released, unit)
 	}
 	return o
+}
+
+// maker returns the unit that creates the partition of a reservation. For a template it has the specifier
+// of systemd for the name of the unit.
+func maker(r config.Reservation) string {
+	unit := r.Unit
+	if strings.Contains(unit, "@.") {
+		unit = "%n"
+	}
+	return made.Service{Unit: unit, Profile: r.Make}.MakeUnit()
 }
 
 // lastChoice returns the reservations of the last choice of partitions, by unit. ok is false if there
@@ -184,6 +199,9 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 	var wants []lease.Reservation
 	var met []config.Reservation
 	for _, r := range list {
+		if r.Make != "" {
+			continue // its instance is created when its service starts
+		}
 		among, err := partition.Select(r.GPUs, after)
 		if _, missing := errors.AsType[*partition.MissingError](err); missing {
 			continue // no change of the others gives it what it had

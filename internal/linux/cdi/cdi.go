@@ -63,7 +63,7 @@ type node struct {
 func Render(devices []Device) ([]byte, error) {
 	s := spec{Version: version, Kind: Kind, Devices: []device{}}
 	for _, d := range devices {
-		if !valid(d.Name) {
+		if !Valid(d.Name) {
 			return nil, fmt.Errorf("CDI device %q: invalid name (want letters, digits and _ - . :, with a letter or digit at both ends)", d.Name)
 		}
 		one := device{Name: d.Name, Edits: edits{Nodes: []node{}}}
@@ -77,9 +77,9 @@ func Render(devices []Device) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// valid reports whether a name of a device is valid, by the rules of ValidateDeviceName in the
+// Valid reports whether a name of a device is valid, by the rules of ValidateDeviceName in the
 // reference implementation.
-func valid(name string) bool {
+func Valid(name string) bool {
 	end := len(name) - 1
 	for i := range len(name) {
 		c := name[i]

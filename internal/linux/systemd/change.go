@@ -8,9 +8,10 @@ import (
 // Change is a run of a oneshot around which some units are restarted. Each unit is ordered after
 // the oneshot. The oneshot is PartOf= the gate, which it requires and starts after.
 type Change struct {
-	Gate  string   // a oneshot that does not end before the caller has queued all jobs
+	Gate  string   // a oneshot that does not end before the caller has queued all jobs; "" if First are enough
 	Run   string   // the oneshot
 	Units []string // stopped before the run and started after it, if they are active
+	First []string // the same, but their jobs are queued before that of the run; for Run without a gate
 }
 
 // RestartAround queues the jobs of a change and waits until the run is over. It calls queued once,
@@ -43,6 +44,17 @@ func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, missed, err
 	before, err = j.readRun(ctx, c.Run)
 	if err != nil {
 		return before, nil, err
+	}
+	for _, unit := range c.First {
+		if err := j.queueAgain(ctx, "TryRestartUnit", unit, "replace"); err != nil {
+			missed = errors.Join(missed, cannotRestart(unit, err))
+		}
+	}
+	if c.Gate == "" {
+		if _, err := j.queueRestart(ctx, before); err != nil {
+			return before, missed, cannotRestart(c.Run, err)
+		}
+		return before, missed, nil
 	}
 	gate, err := j.readRun(ctx, c.Gate)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestRestartAround(t *testing.T) {
 			}
 			c, ctx := p.dial()
 			calls, missed := 0, ""
-			got, err := c.Jobs.RestartAround(ctx, Change{gate, worker, strings.Fields(tt.units)}, func(err error) {
+			got, err := c.Jobs.RestartAround(ctx, Change{Gate: gate, Run: worker, Units: strings.Fields(tt.units)}, func(err error) {
 				calls++
 				missed = message(err)
 				if tt.queued != nil {

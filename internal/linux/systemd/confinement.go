@@ -22,6 +22,7 @@ type Reserved struct {
 	Exclusive      bool   // no other unit can open the partitions
 	CompanionLinks int    // number of links, in a second directory, to companion nodes of the partitions
 	Share          int    // the number of instances of the template Unit that may share them; 0: Unit is a service
+	Maker          string // unit that creates the partition of Unit before its start and destroys it after its end; "" for none. It may have %n
 	Changed        bool   // dcm-reserve.service chooses other partitions and restarts the unit
 
 	Slice Setting // in its own files
@@ -33,16 +34,26 @@ type Confinement struct {
 	Allow []string // paths of its DeviceAllow=; nil for a lease, whose DeviceAllow= is the record of its partitions
 }
 
-// Confinement returns the properties that the generator's drop-in sets for a reserved unit.
-func (r Reserved) Confinement() Confinement {
+// Confinement returns the properties that the generator's drop-in sets for a reserved unit. unit is
+// Unit or an instance of it.
+func (r Reserved) Confinement(unit string) Confinement {
 	c := Confinement{Slice: ReservationSlice(r.Name, r.Slice), Allow: []string{"/dev/kfd"}}
+	dir := links + r.dir(unit)
 	for i := range max(r.Count, 1) {
-		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s/render%d", r.Name, i))
+		c.Allow = append(c.Allow, fmt.Sprintf("%s/render%d", dir, i))
 	}
 	for i := range r.CompanionLinks {
-		c.Allow = append(c.Allow, fmt.Sprintf("/dev/dcm/%s%s/render%d", r.Name, unitname.CompanionSuffix, i))
+		c.Allow = append(c.Allow, fmt.Sprintf("%s%s/render%d", dir, unitname.CompanionSuffix, i))
 	}
 	return c
+}
+
+// dir returns the name of the directory below /dev/dcm.
+func (r Reserved) dir(unit string) string {
+	if r.Maker == "" {
+		return r.Name
+	}
+	return unitname.MadeDir(r.Name, r.Unit, unit)
 }
 
 // LeaseConfinement returns the confinement of the scope of each lease.

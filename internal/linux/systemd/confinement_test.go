@@ -7,9 +7,9 @@ import (
 )
 
 func TestConfinement_Differs(t *testing.T) {
-	alpha := Reserved{Unit: "alpha.service", Name: "alpha", Count: 2}.Confinement()
-	own := Reserved{Unit: "ml.service", Name: "ml", Count: 1, Slice: Setting{Value: "dcm-ml.slice"}}.Confinement()
-	mig := Reserved{Unit: "mig.service", Name: "mig", Count: 1, CompanionLinks: 1}.Confinement()
+	alpha := Reserved{Unit: "alpha.service", Name: "alpha", Count: 2}.Confinement("alpha.service")
+	own := Reserved{Unit: "ml.service", Name: "ml", Count: 1, Slice: Setting{Value: "dcm-ml.slice"}}.Confinement("ml.service")
+	mig := Reserved{Unit: "mig.service", Name: "mig", Count: 1, CompanionLinks: 1}.Confinement("mig.service")
 	list := []string{"/dev/kfd", "/dev/dcm/alpha/render0", "/dev/dcm/alpha/render1"}
 	in := func(policy, slice string, allow ...string) Confined {
 		return Confined{Active: "active", Policy: policy, Slice: slice, Allow: allow}
@@ -52,7 +52,7 @@ func TestConfinement_Differs(t *testing.T) {
 }
 
 func TestConfinement_Misplaced(t *testing.T) {
-	alpha := Reserved{Unit: "alpha.service", Name: "alpha", Count: 2}.Confinement()
+	alpha := Reserved{Unit: "alpha.service", Name: "alpha", Count: 2}.Confinement("alpha.service")
 	for _, tt := range []struct {
 		active, cgroup, want string
 		outside              bool

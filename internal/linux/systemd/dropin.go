@@ -113,6 +113,13 @@ const shared = `# At most %d instances run concurrently.
 ExecStartPre=+/usr/libexec/dcm/dcm-guard enter %s %%n
 `
 
+// makes is for units whose partition does not exist before their start. systemd resolves DeviceAllow= before
+// ExecStartPre=, so another unit creates it. That unit stops when nothing requires it.
+const makes = `# This unit creates the MIG instance of the reservation, and destroys it after the end.
+Requires=%s
+After=%[1]s
+`
+
 const released = `# Written by dcm-generator: this unit no longer has a reservation. It is restarted
 # with ` + unitname.Reserve + `.
 [Unit]
@@ -215,8 +222,12 @@ func (r Reserved) text() string {
 	if r.Exclusive || r.Share > 0 {
 		unit.WriteString("Wants=" + unitname.Guard + "\n")
 	}
+	if r.Maker != "" {
+		fmt.Fprintf(&unit, makes, r.Maker)
+	}
 	service.WriteString("[Service]\n")
-	own := r.Confinement()
+	self := strings.Replace(r.Unit, "@.", "@%i.", 1) // of a template: each instance
+	own := r.Confinement(self)
 	switch {
 	case r.Slice.Value == "" || r.Slice.Value == unitname.Slice:
 		// The guard permits exclusive partitions below this slice.
@@ -230,7 +241,7 @@ func (r Reserved) text() string {
 		needed = 1
 	}
 	for i := range needed {
-		fmt.Fprintf(&unit, "AssertPathExists=/dev/dcm/%s/render%d\n", r.Name, i)
+		fmt.Fprintf(&unit, "AssertPathExists=%s%s/render%d\n", links, r.dir(self), i)
 	}
 	for _, node := range own.Allow {
 		fmt.Fprintf(&service, "DeviceAllow=%s rwm\n", node)

@@ -23,6 +23,8 @@ func TestDropins_Reservations(t *testing.T) {
 			{Unit: "below.service", Name: "below", Count: 1, Slice: Setting{"dcm-ml.slice", "/x:1"}},
 			{Unit: "top.service", Name: "top", Count: 1, Slice: Setting{"dcm.slice", "/x:1"}},
 			{Unit: "own.service", Name: "own", Count: 1, Slice: Setting{"ml.slice", "/x:1"}},
+			{Unit: "made.service", Name: "made", Count: 1, CompanionLinks: 1, Maker: "dcm-make@2g.20gb_made.service.service"},
+			{Unit: "each@.service", Name: "each", Count: 1, CompanionLinks: 1, Maker: "dcm-make@2g.20gb_%n.service"},
 		},
 		Released:  []string{"gone.service", "gpuagent.service"},
 		Observers: []string{"exporter.service", "gpuagent.service"},
@@ -45,6 +47,10 @@ func TestDropins_Reservations(t *testing.T) {
 		"top.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/top/render0" + own + "top.slice" + closed + "|DeviceAllow=/dev/dcm/top/render0 rwm",
 		"own.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/run/dcm/refused-for-its-own-Slice|AssertPathExists=/dev/dcm/own/render0" +
 			"|[Service]|DevicePolicy=closed|DeviceAllow=|DeviceAllow=/dev/kfd rwm|DeviceAllow=/dev/dcm/own/render0 rwm",
+		"made.service.d/50-dcm.conf": client + behind + "|Requires=dcm-make@2g.20gb_made.service.service|After=dcm-make@2g.20gb_made.service.service|AssertPathExists=/dev/dcm/made/render0" +
+			own + "made.slice" + closed + "|DeviceAllow=/dev/dcm/made/render0 rwm|DeviceAllow=/dev/dcm/made.beside/render0 rwm",
+		"each@.service.d/50-dcm.conf": client + behind + "|Requires=dcm-make@2g.20gb_%n.service|After=dcm-make@2g.20gb_%n.service|AssertPathExists=/dev/dcm/each:%i/render0" +
+			own + "each.slice" + closed + "|DeviceAllow=/dev/dcm/each:%i/render0 rwm|DeviceAllow=/dev/dcm/each:%i.beside/render0 rwm",
 		"exporter.service.d/50-dcm.conf":    "[Service]|Slice=system-dcm.slice",
 		"dcm-apply.service.d/50-dcm.conf":   "[Unit]|Wants=dcm-guard.service",
 		"dcm-reserve.service.d/50-dcm.conf": "[Unit]|Wants=dcm-guard.service",

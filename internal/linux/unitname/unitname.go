@@ -86,3 +86,14 @@ func Template(unit string) string {
 	}
 	return stem + "@" + path.Ext(unit)
 }
+
+// MadeDir returns the name of the directory below /dev/dcm with the links of a unit whose reservation
+// creates its partition. Each instance has its own if the reservation is for a template: "vllm:a" for the
+// instance a. No name of a reservation contains ':'.
+func MadeDir(reservation, reserved, unit string) string {
+	if !strings.Contains(reserved, "@.") {
+		return reservation
+	}
+	_, instance, _ := strings.Cut(strings.TrimSuffix(unit, path.Ext(unit)), "@")
+	return reservation + ":" + instance
+}

@@ -90,6 +90,10 @@ func singleMIG(t *testing.T, p product) {
 			t.Run("fewest units restart", func(t *testing.T) { fewestRestart(m.in(t)) })
 			t.Run("instances made for leases", func(t *testing.T) { instancesMade(m.in(t)) })
 			t.Run("killed while an instance is made", func(t *testing.T) { madeKilled(m.in(t)) })
+			t.Run("instances made for services", func(t *testing.T) { madeForServices(m.in(t)) })
+			t.Run("profile changed while services have instances", func(t *testing.T) { madeAndChanged(m.in(t)) })
+			t.Run("killed while a service gets its instance", func(t *testing.T) { madeServiceKilled(m.in(t)) })
+			t.Run("services get their instances after a reboot", func(t *testing.T) { madeAfterReboot(m.in(t)) })
 		})
 	}
 }

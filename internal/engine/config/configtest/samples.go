@@ -60,6 +60,10 @@ gpus = [1]
 unit = "notebook@"
 partitions = 1
 share = 3
+[[reservation]]
+unit = "llm@"
+make = "2g.20gb"
+gpus = [2]
 
 [[client]]
 unit = "vllm@3"

@@ -92,7 +92,7 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 		return out, err
 	}
 	for _, r := range p.Reservations {
-		out.List = append(out.List, status.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: r.Reason})
+		out.List = append(out.List, status.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Share: r.Share, Make: r.Make, Reason: r.Reason})
 	}
 	g, err := runstate.ReadGuard(h.Runtime())
 	if g != nil {

@@ -1,0 +1,53 @@
+package reservation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/gpu/partition"
+)
+
+// RoomToMake returns an error that names the first reservation whose instance no GPU of the profile could
+// get. Instances of leases and of other services do not count: they end.
+func RoomToMake(list []config.Reservation, p partition.Profile, gpus []partition.GPU) error {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if r.Make == "" {
+			continue
+		}
+		if err := roomToMake(r, layout, gpus); err != nil {
+			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
+		}
+	}
+	return nil
+}
+
+func roomToMake(r config.Reservation, layout partition.Layout, gpus []partition.GPU) error {
+	only, err := partition.Select(r.GPUs, gpus)
+	if err != nil {
+		return err
+	}
+	none := errors.New("no GPU of the profile is dynamic\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")
+	if len(only) > 0 {
+		none = errors.New("none of its GPUs is dynamic in the profile\nhint: set dynamic = true in their group, see dcm.toml(5)")
+	}
+	for _, g := range gpus {
+		if !layout.Dynamic[g.Address] || len(only) > 0 && !slices.Contains(only, g.Address) {
+			continue
+		}
+		fixed := slices.DeleteFunc(slices.Clone(layout.Shapes[g.Address].MIG.Instances), func(i partition.Instance) bool {
+			return slices.ContainsFunc(g.Made, func(m partition.Instance) bool { return m.Profile == i.Profile && m.Start == i.Start })
+		})
+		err := g.RoomFor(fixed, r.Make)
+		if err == nil {
+			return nil
+		}
+		none = fmt.Errorf("%s: %w", g.Address, err)
+	}
+	return none
+}
