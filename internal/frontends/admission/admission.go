@@ -19,6 +19,7 @@ const (
 	Query  Kind = "query"  // a query for this caller only
 	Change Kind = "change" // partitions GPUs or reloads the configuration
 	Lease  Kind = "lease"  // grants or ends a lease
+	Make   Kind = "make"   // grants a lease for which a partition is created
 )
 
 // Rate limits how often calls start: Burst calls without a delay, then one in each Interval. The
@@ -84,12 +85,12 @@ func (l *Limiter) Enter(ctx context.Context, uid uint32, kind Kind) (leave func(
 
 // Join admits a call that will wait for a lease, possibly for days. The call does not count as a
 // running one, so a user with many waiting calls can still make others.
-func (l *Limiter) Join(ctx context.Context, uid uint32) (leave func(), err error) {
+func (l *Limiter) Join(ctx context.Context, uid uint32, kind Kind) (leave func(), err error) {
 	leave, err = l.Wait(uid)
 	if err != nil || l.exempt(uid) {
 		return leave, err
 	}
-	if err := l.pace(uid, Lease).Wait(ctx); err != nil {
+	if err := l.pace(uid, kind).Wait(ctx); err != nil {
 		leave()
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func TestJoin_NoDelayAfterRestart(t *testing.T) {
 		l := New(limits)
 		began := time.Now()
 		for range limits.Waiters {
-			if _, err := l.Join(t.Context(), 1000); err != nil {
+			if _, err := l.Join(t.Context(), 1000, Lease); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -103,17 +103,24 @@ func (c call) acquireKind() admission.Kind {
 	if c.flag("dry-run") {
 		return admission.Query
 	}
+	if text, _ := c.option("make").(string); text != "" {
+		return admission.Make
+	}
 	return admission.Lease
 }
 
 // flag returns a boolean option of a call whose options are not decoded yet.
 func (c call) flag(name string) bool {
+	set, _ := c.option(name).(bool)
+	return set
+}
+
+func (c call) option(name string) any {
 	if len(c.body) != 1 {
-		return false
+		return nil
 	}
 	options, _ := c.body[0].(map[string]dbus.Variant)
-	set, _ := options[name].Value().(bool)
-	return set
+	return options[name].Value()
 }
 
 func (h *handler) release(c call) ([]any, error) {

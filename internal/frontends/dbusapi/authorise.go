@@ -75,7 +75,7 @@ func (h *handler) admitted(kind func(call) admission.Kind, run func(call) ([]any
 		defer who.process.Close()
 		var leave func()
 		if c.waiting = c.wantsToWait() && c.mayLease(h.control.Leases); c.waiting {
-			leave, err = h.limiter.Join(ctx, who.owner)
+			leave, err = h.limiter.Join(ctx, who.owner, kind(c))
 		} else {
 			leave, err = h.limiter.Enter(ctx, who.owner, kind(c))
 		}

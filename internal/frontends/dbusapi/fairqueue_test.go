@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unsafe"
 	"weak"
 
@@ -241,12 +242,59 @@ func TestMethods_Admission(t *testing.T) {
 }
 
 func TestAcquire_Kind(t *testing.T) {
-	for flag, want := range map[string]admission.Kind{"wait": admission.Lease, "dry-run": admission.Query} {
-		c := call{body: []any{map[string]dbus.Variant{flag: dbus.MakeVariant(true)}}}
-		if got := c.acquireKind(); got != want {
-			t.Errorf("kind with %s: got %s, want %s", flag, got, want)
+	yes, profile := dbus.MakeVariant(true), dbus.MakeVariant("3g.40gb")
+	for _, tt := range []struct {
+		options map[string]dbus.Variant
+		want    admission.Kind
+	}{
+		{map[string]dbus.Variant{"wait": yes}, admission.Lease},
+		{map[string]dbus.Variant{"dry-run": yes}, admission.Query},
+		{map[string]dbus.Variant{"make": profile}, admission.Make},
+		{map[string]dbus.Variant{"make": profile, "wait": yes}, admission.Make},
+		{map[string]dbus.Variant{"make": profile, "dry-run": yes}, admission.Query},
+		{map[string]dbus.Variant{"make": dbus.MakeVariant("")}, admission.Lease},
+		{map[string]dbus.Variant{"make": yes}, admission.Lease},
+	} {
+		if got := (call{body: []any{tt.options}}).acquireKind(); got != tt.want {
+			t.Errorf("kind with %v: got %s, want %s", tt.options, got, tt.want)
 		}
 	}
+}
+
+// A user who creates many instances is delayed, and other requests of the same user are not.
+func TestLimiter_MakesPerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter()
+		began := time.Now()
+		for i := range maxUserMakes + 15 {
+			enter := l.Enter
+			if i%2 == 1 {
+				enter = l.Join
+			}
+			leave, err := enter(t.Context(), 1000, admission.Make)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave()
+		}
+		if took := time.Since(began); took != time.Minute {
+			t.Errorf("time for %d makes: got %s, want 1m", maxUserMakes+15, took)
+		}
+		began = time.Now()
+		for _, other := range []struct {
+			uid  uint32
+			kind admission.Kind
+		}{{1000, admission.Lease}, {1001, admission.Make}, {0, admission.Make}} {
+			leave, err := l.Enter(t.Context(), other.uid, other.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leave()
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("other requests are delayed by %s", took)
+		}
+	})
 }
 
 // The process that made a connection may have ended after it passed the connection to another

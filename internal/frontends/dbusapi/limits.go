@@ -24,6 +24,13 @@ const (
 // queryInterval is the average interval between two queries of one user.
 const queryInterval = time.Second / 2
 
+// Rate of the requests of one user for which an instance is created: 15 per minute on average. Creating and
+// destroying an instance takes the driver seconds, one at a time.
+const (
+	maxUserMakes = 16
+	makeInterval = 4 * time.Second
+)
+
 // newLimiter returns the limiter of all calls. A query takes the daemon and PID 1 some milliseconds
 // each. The burst of leases permits all waiting requests to return immediately after a restart of the
 // daemon.
@@ -34,6 +41,7 @@ func newLimiter() *admission.Limiter {
 			admission.Query:  {Burst: maxUserCalls, Interval: queryInterval},
 			admission.Change: {Burst: maxUserCalls, Interval: queryInterval},
 			admission.Lease:  {Burst: maxUserWaiters, Interval: time.Second / 10},
+			admission.Make:   {Burst: maxUserMakes, Interval: makeInterval},
 		},
 	})
 }

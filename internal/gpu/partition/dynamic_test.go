@@ -51,6 +51,86 @@ func TestNextSlot(t *testing.T) {
 	}
 }
 
+func packerOf(offered []InstanceProfile) packer {
+	p := packer{offered: make(map[string]InstanceProfile)}
+	for _, s := range offered {
+		p.offered[s.Name] = s
+	}
+	return p
+}
+
+// everyState calls f with each set of placed instances that a board can have.
+func everyState(offered []InstanceProfile, f func(now []Instance)) {
+	p := packerOf(offered)
+	var add func(now []Instance, taken uint, from int)
+	add = func(now []Instance, taken uint, from int) {
+		f(now)
+		for i := from; i < len(offered); i++ {
+			for _, start := range offered[i].Starts {
+				run := offered[i].slotMask(start)
+				next := append(slices.Clone(now), Instance{Profile: offered[i].Name, Start: start})
+				last := len(now) > 0 && now[len(now)-1].Profile == offered[i].Name && now[len(now)-1].Start > start // another order of the same set
+				if taken&run == 0 && !last && p.validate(offered, MIG{Instances: next}) == nil {
+					add(next, taken|run, i)
+				}
+			}
+		}
+	}
+	add(nil, 0, 0)
+}
+
+// TestNextSlot_Exhaustive: in every state of every board, the placement of every profile leaves the longest
+// possible run of free slots, and there is none only if no placement is free.
+func TestNextSlot_Exhaustive(t *testing.T) {
+	states, movable := 0, 0
+	for _, b := range Boards() {
+		p := packerOf(b.Profiles)
+		everyState(b.Profiles, func(now []Instance) {
+			states++
+			for _, s := range b.Profiles {
+				best := -1
+				for _, start := range s.Starts {
+					one := Instance{Profile: s.Name, Start: start}
+					with := append(slices.Clone(now), one)
+					overlaps := slices.ContainsFunc(now, func(i Instance) bool { return Overlap(b.Profiles, i, one) })
+					if !overlaps && p.validate(b.Profiles, MIG{Instances: with}) == nil {
+						best = max(best, longestRun(freeOf(b.Profiles, with)))
+					}
+				}
+				slot, err := NextSlot(b.Profiles, now, s.Name)
+				full, none := errors.AsType[*NoSlotError](err)
+				switch {
+				case best < 0 && !none:
+					t.Fatalf("%s with %s: %s at slot %d, %v, want no slot", b.Name, texts(now), s.Name, slot.Start, err)
+				case best >= 0 && (err != nil || slot.After != best || slot.Before != longestRun(freeOf(b.Profiles, now))):
+					t.Fatalf("%s with %s: %s at %+v, %v, want a run of %d", b.Name, texts(now), s.Name, slot, err, best)
+				case none:
+					_, err := Pack(b.Profiles, MIG{Instances: append(slices.Clone(now), Instance{Profile: s.Name})}.unplaced())
+					if full.Movable != (err == nil) {
+						t.Fatalf("%s with %s: %s movable %t, want %t", b.Name, texts(now), s.Name, full.Movable, err == nil)
+					}
+					if full.Movable {
+						movable++
+					}
+				}
+			}
+		})
+	}
+	t.Logf("%d states, %d requests that would fit after defragmentation", states, movable)
+	if states < 1000 || movable == 0 {
+		t.Error("too few states")
+	}
+}
+
+// freeOf returns the slots that no instance has.
+func freeOf(offered []InstanceProfile, now []Instance) []int {
+	var taken uint
+	for _, i := range now {
+		taken |= offered[slices.IndexFunc(offered, func(s InstanceProfile) bool { return s.Name == i.Profile })].slotMask(i.Start)
+	}
+	return freeSlots(offered, taken)
+}
+
 // The instances of leases stay on a dynamic GPU, unless they prevent its own.
 func TestPlan_DynamicGPU(t *testing.T) {
 	two, three, one := Instance{Profile: "2g.20gb", Start: 2}, Instance{Profile: "3g.40gb", Start: 4}, Instance{Profile: "1g.10gb", Start: 0}
