@@ -81,6 +81,8 @@ func (e *exposition) gpus(a status.Account) {
 	info := e.gauge("gpu_mode_info", "The partition modes of a GPU, by its PCI address.", "gpu", "model", "compute", "memory")
 	change := e.gauge("gpu_profile", "State of the effective profile on a GPU: applied, selected (not applied yet), or left (until the holders have ended). The current state is 1.", "gpu", "state")
 	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
+	slots := e.gauge("gpu_free_slots", "Number of memory slots of a dynamic GPU that no MIG instance has.", "gpu")
+	longest := e.gauge("gpu_free_slots_longest_run", "Length of the longest run of free memory slots of a dynamic GPU, which limits the size of new instances.", "gpu")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
 			continue
@@ -88,6 +90,10 @@ func (e *exposition) gpus(a status.Account) {
 		n++
 		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
 		count.set(float64(g.Partitions), g.Address)
+		if g.Free != nil {
+			slots.set(float64(g.Free.Slots), g.Address)
+			longest.set(float64(g.Free.Longest), g.Address)
+		}
 		if a.Profile.Effective == "" {
 			continue
 		}

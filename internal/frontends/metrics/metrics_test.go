@@ -25,6 +25,7 @@ func facts() status.Account {
 		return status.GPU{Index: i, Address: address, Model: "MI300X", Mode: status.Shape{Compute: compute, Memory: "NPS4"}, Partitions: n}
 	}
 	left := gpu(1, "0000:26:00.0", "SPX", 1)
+	left.Free = &status.FreeSlots{Slots: 3, Longest: 2}
 	left.Want, left.Left = status.Shape{Compute: "CPX", Memory: "NPS4"}, true
 	return status.Account{
 		DCM:     "0.1.0",
@@ -82,6 +83,8 @@ func TestRender(t *testing.T) {
 		`dcm_gpu_profile{gpu="0000:26:00.0",state="left"} 1`,
 		`dcm_gpu_partitions{gpu="0000:05:00.0"} 8`,
 		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
+		`dcm_gpu_free_slots{gpu="0000:26:00.0"} 3`,
+		`dcm_gpu_free_slots_longest_run{gpu="0000:26:00.0"} 2`,
 		"dcm_gpus 2",
 		"dcm_gpus_expected 3",
 		`dcm_runs_total{result="unchanged"} 0`,

@@ -86,6 +86,7 @@ type GPU struct {
 	Pending    string       `json:"pending"` // a requested memory mode that takes effect with the next load of the driver
 	Offers     Offers       `json:"offers"`
 	Slots      *Placements  `json:"slots,omitempty"` // of a GPU with MIG
+	Free       *FreeSlots   `json:"free,omitempty"`  // of a dynamic GPU
 	ReadOnly   bool         `json:"read_only"`
 	Guest      bool         `json:"guest"` // a virtual function: the modes are the guest's, and the host withholds its own
 	Partitions int          `json:"partitions"`
@@ -119,6 +120,13 @@ func (g GPU) Change() string {
 		return "left"
 	}
 	return "selected"
+}
+
+// FreeSlots are the memory slots of a dynamic GPU that no MIG instance has. Leases and services create
+// instances in them.
+type FreeSlots struct {
+	Slots   int `json:"slots"`       // number of free slots
+	Longest int `json:"longest_run"` // length of the longest run of free slots
 }
 
 // Offers are the modes that a GPU supports.

@@ -74,6 +74,25 @@ func (g GPU) RoomFor(others []Instance, profile string) error {
 	return err
 }
 
+// FreeRuns returns the number of free memory slots of a GPU with MIG, and the length of the longest run of
+// them, which limits the size of further instances.
+func (g GPU) FreeRuns() (free, longest int) {
+	if g.MIG == nil || g.MIG.Off {
+		return 0, 0
+	}
+	offered := g.OfferedProfiles()
+	var taken uint
+	for _, i := range g.MIG.Instances {
+		for _, s := range offered {
+			if s.Name == i.Profile {
+				taken |= s.slotMask(i.Start)
+			}
+		}
+	}
+	list := freeSlots(offered, taken)
+	return len(list), longestRun(list)
+}
+
 // longestRun returns the length of the longest run of consecutive numbers in an ascending list.
 func longestRun(list []int) int {
 	longest, run := 0, 0

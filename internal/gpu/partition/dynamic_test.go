@@ -87,6 +87,10 @@ func TestNextSlot_Exhaustive(t *testing.T) {
 		p := packerOf(b.Profiles)
 		everyState(b.Profiles, func(now []Instance) {
 			states++
+			g := GPU{MIG: &MIG{Instances: now}, Profiles: b.Profiles}
+			if free, longest := g.FreeRuns(); free != len(freeOf(b.Profiles, now)) || longest != longestRun(freeOf(b.Profiles, now)) {
+				t.Fatalf("%s with %s: %d free slots, longest run %d", b.Name, texts(now), free, longest)
+			}
 			for _, s := range b.Profiles {
 				best := -1
 				for _, start := range s.Starts {

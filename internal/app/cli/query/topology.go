@@ -14,6 +14,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
+	"dcm/internal/frontends/status"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
 )
@@ -70,19 +71,43 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 	if err != nil {
 		return err
 	}
+	var free []freeSlots
+	if s.Model == "" {
+		free = freeSlotsOf(client.Account(ctx, h))
+	}
 	if asJSON {
 		places := make([]place, len(book))
 		for i, p := range book {
 			places[i] = place{p.Name, string(p.GPU), p.Domain, p.NUMA, hiveName(p.Hive), p.Free(), append([]string{}, p.Whose()...)}
 		}
-		return con.Answer(map[string]any{"partitions": places, "costs": append([]way{}, ways(book)...)})
+		return con.Answer(map[string]any{"partitions": places, "costs": append([]way{}, ways(book)...), "free_slots": append([]freeSlots{}, free...)})
 	}
 	if long {
 		draw(con, book)
 	} else {
 		drawNode(con, book)
 	}
+	for _, g := range free {
+		con.Printf("Free slots of %s (dynamic): %d, longest run %d\n", g.GPU, g.Slots, g.Longest)
+	}
 	return nil
+}
+
+// freeSlots are the free memory slots of a dynamic GPU.
+type freeSlots struct {
+	GPU     string `json:"gpu"`
+	Slots   int    `json:"slots"`
+	Longest int    `json:"longest_run"`
+}
+
+func freeSlotsOf(a status.Account) []freeSlots {
+	var out []freeSlots
+	for _, g := range a.GPUs {
+		if g.Free != nil {
+			out = append(out, freeSlots{g.Address, g.Free.Slots, g.Free.Longest})
+		}
+	}
+	return out
 }
 
 // draw prints a line for each level of the tree that differs from the previous partition. The
