@@ -34,6 +34,7 @@ type madeUnits interface {
 type sweeper struct {
 	claims made.Claims
 	units  madeUnits
+	wanted func(made.Name) bool // reports whether the configuration has the instance of a service; true for a lease
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -65,7 +66,7 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 	before := s.lost
 	s.lost = make(map[made.Name]*lostInstance)
 	for _, n := range claims {
-		if own := states[n.Unit()]; needed(states[n.Lease]) || own.Job || own.Active == "activating" || own.Active == "deactivating" {
+		if own := states[n.Unit()]; needed(states[n.Lease]) && s.wanted(n) || own.Job || own.Active == "activating" || own.Active == "deactivating" {
 			continue
 		}
 		l := before[n]
@@ -77,7 +78,7 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 			continue
 		}
 		l.next, l.delay = s.now().Add(l.delay), min(2*l.delay, maxSweepDelay)
-		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: %s has ended", n.Profile, n.Start, n.GPU, n.Lease), "unit", n.Unit(), "lease", n.Lease)
+		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: %s does not need it", n.Profile, n.Start, n.GPU, n.Lease), "unit", n.Unit(), "lease", n.Lease)
 		if err := s.end(ctx, n, states[n.Unit()]); err != nil {
 			return true, err
 		}
@@ -102,7 +103,7 @@ func (s *sweeper) end(ctx context.Context, n made.Name, own systemd.Unit) error 
 
 // SweepMade destroys the instances whose leases or services have ended, until ctx ends.
 func (s *Service) SweepMade(ctx context.Context) {
-	w := sweeper{claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, now: time.Now, log: s.log}
+	w := sweeper{claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, wanted: s.wanted, now: time.Now, log: s.log}
 	failed := ""
 	for ctx.Err() == nil {
 		any, err := w.sweep(ctx)
@@ -120,6 +121,16 @@ func (s *Service) SweepMade(ctx context.Context) {
 		}
 		<-changed(ctx, s.host)
 	}
+}
+
+// wanted reports whether the configuration has the instance of a service. After a change of the reservation,
+// systemd does not stop the unit of the former instance: the service no longer refers to it.
+func (s *Service) wanted(n made.Name) bool {
+	if !n.OfService() {
+		return true
+	}
+	r, ok := config.MakesFor(s.config().Reservations, n.Lease)
+	return ok && r.Make == n.Profile
 }
 
 // servicesMake reports whether services create instances. systemd starts them without the daemon.

@@ -45,15 +45,17 @@ func gracePeriod(t *testing.T, holder string) {
 	for _, tt := range []struct {
 		name       string
 		lease, own systemd.Unit
+		changed    bool     // the reservation has another profile now
 		want       []string // after the grace period
 	}{
-		{"lease", active, active, nil},
-		{"lease is being started", systemd.Unit{Active: "inactive", Job: true}, starting, nil},
-		{"lease ends", systemd.Unit{Active: "deactivating"}, active, nil},
-		{"instance is being destroyed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "deactivating"}, nil},
-		{"restarted after a delay", starting, active, nil},
-		{"no lease", systemd.Unit{Active: "inactive"}, active, []string{"stop " + n.Unit()}},
-		{"stop failed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "inactive"}, []string{"start " + n.Unit()}},
+		{"lease", active, active, false, nil},
+		{"lease is being started", systemd.Unit{Active: "inactive", Job: true}, starting, false, nil},
+		{"lease ends", systemd.Unit{Active: "deactivating"}, active, false, nil},
+		{"instance is being destroyed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "deactivating"}, false, nil},
+		{"restarted after a delay", starting, active, false, nil},
+		{"changed reservation", active, active, true, []string{"stop " + n.Unit()}},
+		{"no lease", systemd.Unit{Active: "inactive"}, active, false, []string{"stop " + n.Unit()}},
+		{"stop failed", systemd.Unit{Active: "inactive"}, systemd.Unit{Active: "inactive"}, false, []string{"start " + n.Unit()}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, now := t.TempDir(), time.Unix(1000, 0)
@@ -61,7 +63,7 @@ func gracePeriod(t *testing.T, holder string) {
 				t.Fatal(err)
 			}
 			units := &fakeMade{states: map[string]systemd.Unit{n.Lease: tt.lease, n.Unit(): tt.own}}
-			s := sweeper{claims: made.Claims{Dir: dir}, units: units, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
+			s := sweeper{claims: made.Claims{Dir: dir}, units: units, wanted: func(made.Name) bool { return !tt.changed }, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler)}
 			sweep := func() []string {
 				t.Helper()
 				units.calls = nil

@@ -1,7 +1,6 @@
 package reservations
 
 import (
-	"fmt"
 	"slices"
 
 	"dcm/internal/engine/config"
@@ -10,33 +9,45 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// made returns the reservations whose units create their partitions, with those that exist, and the
-// nodes of these by the name of the directory below /dev/dcm.
-func (s Publisher) made(parts []runstate.Part) (list []runstate.Reservation, nodes map[string][]string, err error) {
+// toMake returns the entry of a reservation whose unit creates its partition.
+func toMake(r config.Reservation) runstate.Reservation {
+	return runstate.Reservation{Name: r.Name, Unit: r.Unit, Make: r.Make, Partitions: []string{}, Asks: r.Asks()}
+}
+
+// addMade sets the partitions of the reservations whose units create them. It returns the nodes by the name of
+// the directory below /dev/dcm.
+func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (nodes map[string][]string, err error) {
 	nodes = make(map[string][]string)
-	makes := func(r config.Reservation) bool { return r.Make != "" }
-	if !slices.ContainsFunc(s.Reserved, makes) {
-		return nil, nodes, nil
+	if !slices.ContainsFunc(all, func(r runstate.Reservation) bool { return r.Make != "" }) {
+		return nodes, nil
 	}
 	claims, err := host.Claims(s.Host).List()
-	for _, r := range s.Reserved {
-		if !makes(r) {
+	for i := range all {
+		r := &all[i]
+		if r.Make == "" {
 			continue
 		}
-		one := runstate.Reservation{Name: r.Name, Unit: r.Unit, Make: r.Make, Partitions: []string{}, Asks: r.Asks(), Reason: fmt.Sprintf("%s is created when the unit starts", r.Make)}
+		r.Partitions, r.Reason = []string{}, r.Make+" is created when the unit starts"
 		for _, n := range claims {
-			own, _ := config.MakesFor(s.Reserved, n.Lease)
 			at := slices.IndexFunc(parts, func(p runstate.Part) bool { return p.GPU == n.GPU && p.Index == n.Start })
-			if own.Name != r.Name || n.Profile != r.Make || at < 0 {
+			if reservationOf(all, n.Lease) != i || n.Profile != r.Make || at < 0 {
 				continue
 			}
-			one.Partitions = append(one.Partitions, parts[at].Name)
-			one.Reason = fmt.Sprintf("%s was created when the unit started", r.Make)
+			r.Partitions, r.Reason = append(r.Partitions, parts[at].Name), r.Make+" was created when the unit started"
 			nodes[unitname.MadeDir(r.Name, r.Unit, n.Lease)] = []string{parts[at].Render}
 		}
-		list = append(list, one)
 	}
-	return list, nodes, err
+	return nodes, err
+}
+
+// reservationOf returns the index of the reservation of a unit; -1 for none. Its own comes before that of its
+// template.
+func reservationOf(all []runstate.Reservation, unit string) int {
+	at := slices.IndexFunc(all, func(r runstate.Reservation) bool { return r.Unit == unit })
+	if template := unitname.Template(unit); at < 0 && template != "" {
+		at = slices.IndexFunc(all, func(r runstate.Reservation) bool { return r.Unit == template })
+	}
+	return at
 }
 
 // companionLinks returns the links to the companion nodes of partitions.

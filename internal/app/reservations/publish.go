@@ -120,12 +120,11 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	taken = append(taken, madeNodes(devices)...)
-	makers, made, err := s.made(p.Parts)
-	errs = append(errs, err)
 	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
 		if r.Make != "" {
+			p.Reservations = append(p.Reservations, toMake(r))
 			continue
 		}
 		g := granted[r.Name]
@@ -141,7 +140,8 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
-	p.Reservations = append(p.Reservations, makers...)
+	made, err := s.addMade(p.Reservations, p.Parts)
+	errs = append(errs, err)
 	maps.Copy(nodes, made)
 	maps.Copy(shared, companionLinks(p.Parts, made))
 	errs = append(errs,
@@ -172,11 +172,10 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 	}
 	p := *last
 	p.Modes, p.Parts = modesOf(devices), partsOf(devices)
-	makers, made, err := s.made(p.Parts)
+	made, err := s.addMade(p.Reservations, p.Parts)
 	if err != nil {
 		return err
 	}
-	p.Reservations = append(slices.DeleteFunc(slices.Clone(p.Reservations), func(r runstate.Reservation) bool { return r.Make != "" }), makers...)
 	maps.DeleteFunc(nodes, func(name string, _ []string) bool {
 		own, _ := strings.CutSuffix(name, unitname.CompanionSuffix)
 		return !slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Name == own && r.Make == "" })

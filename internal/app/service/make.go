@@ -83,7 +83,6 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
 	node := host.OpenNodeForRun(h, cfg)
 	publisher := reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}
-	publisher.ReadReservations()
 	return made.Maker{
 		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publisher.PublishParts,
 		Retry: gpu.IsTransient, Delay: unmakeDelay, Log: log,

@@ -31,13 +31,14 @@ type Name struct {
 // "vllm@a.service_0000:41:00.0_3g.40gb_4".
 func (n Name) String() string {
 	holder := n.Lease
-	if !n.ofService() {
+	if !n.OfService() {
 		holder = strings.TrimSuffix(strings.TrimPrefix(holder, leasePrefix), leaseSuffix)
 	}
 	return fmt.Sprintf("%s_%s_%s_%d", holder, n.GPU, escapeProfile(n.Profile), n.Start)
 }
 
-func (n Name) ofService() bool { return strings.HasSuffix(n.Lease, serviceSuffix) }
+// OfService reports whether a service has the instance.
+func (n Name) OfService() bool { return strings.HasSuffix(n.Lease, serviceSuffix) }
 
 // escapeProfile replaces the only character of a profile that the name of a unit cannot have.
 func escapeProfile(profile string) string { return strings.ReplaceAll(profile, "+", ":") }
@@ -51,7 +52,7 @@ const (
 
 // Unit returns the unit that creates and destroys the instance.
 func (n Name) Unit() string {
-	if n.ofService() {
+	if n.OfService() {
 		return Service{n.Lease, n.Profile}.MakeUnit()
 	}
 	return makeUnit(n.String())
@@ -97,7 +98,7 @@ func Parse(text string) (Name, error) {
 	}
 	n := Name{Lease: strings.Join(fields[:last], "_"), Profile: strings.ReplaceAll(fields[last+1], ":", "+")}
 	known := unitname.Valid(n.Lease)
-	if !n.ofService() {
+	if !n.OfService() {
 		n.Lease = leasePrefix + n.Lease + leaseSuffix
 		_, known = unitname.ParseLease(n.Lease)
 	}

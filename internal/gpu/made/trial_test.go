@@ -40,7 +40,7 @@ func (t *trial) kill(f func() error) error {
 func (t *trial) stop(n Name) {
 	delete(t.held, n)
 	err := t.kill(func() error {
-		if n.ofService() {
+		if n.OfService() {
 			return t.maker.UnmakeOf(t.Context(), Service{n.Lease, n.Profile})
 		}
 		return t.maker.Unmake(t.Context(), n)
@@ -72,12 +72,12 @@ func (t *trial) place(n Name) (Name, error) {
 func (t *trial) start(n Name) {
 	full := false
 	place := func() (err error) { n, err = t.place(n); full = err != nil; return err }
-	if !n.ofService() && place() != nil {
+	if !n.OfService() && place() != nil {
 		t.refused++
 		return
 	}
 	err := t.kill(func() error {
-		if n.ofService() {
+		if n.OfService() {
 			if err := t.maker.UnmakeOf(t.Context(), Service{n.Lease, n.Profile}); err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ func (t *trial) act(id int) {
 	case len(t.left) > 0 && t.random.IntN(2) == 0: // the daemon starts the unit again, which ends it
 		for _, n := range t.left {
 			clear(t.inUse)
-			if !n.ofService() {
+			if !n.OfService() {
 				_ = t.kill(func() error { return t.maker.Make(t.Context(), n) })
 			}
 			t.stop(n)
@@ -141,7 +141,7 @@ func (t *trial) act(id int) {
 			n.Lease = fmt.Sprintf("llm@%d.service", t.random.IntN(4))
 		}
 		for other := range t.held {
-			if n.ofService() && other.Lease == n.Lease {
+			if n.OfService() && other.Lease == n.Lease {
 				return // it is active
 			}
 		}
