@@ -12,7 +12,6 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu/made"
-	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
 )
 
@@ -53,32 +52,13 @@ func placeFor(h *host.Host, log *slog.Logger, s made.Service) (made.Name, error)
 	if !ok || r.Make != s.Profile {
 		return made.Name{}, exitcode.With(exitcode.Config, errors.New("the effective configuration has no such reservation\nhint: check the files with 'dcm check', then run 'systemctl daemon-reload'"))
 	}
-	gpus, err := leaseservice.NewPartitions(h, cfg, log).DynamicGPUs(r.GPUs)
+	n, later, err := leaseservice.NewPartitions(h, cfg, log).PlaceFor(s, r.GPUs)
+	code := exitcode.Permanent
+	if later {
+		code = exitcode.Transient
+	}
 	if err != nil {
-		return made.Name{}, exitcode.With(exitcode.Transient, fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err))
+		return n, exitcode.With(code, fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err))
 	}
-	at, slot, err := lease.BestSlot(gpus, s.Profile)
-	if err != nil {
-		return made.Name{}, exitcode.With(exitClassOf(err), fmt.Errorf("%s: reservation %s: %w%s", r.Source, r.Name, err, holdersOf(gpus)))
-	}
-	return made.Name{Lease: s.Unit, GPU: gpus[at].GPU, Profile: s.Profile, Start: slot.Start}, nil
-}
-
-// exitClassOf returns the exit status for an error of [lease.BestSlot].
-func exitClassOf(err error) int {
-	if _, later := errors.AsType[*lease.InsufficientError](err); later {
-		return exitcode.Transient
-	}
-	return exitcode.Permanent
-}
-
-// holdersOf names the holders of instances on the GPUs.
-func holdersOf(gpus []lease.DynamicGPU) string {
-	text := ""
-	for _, g := range gpus {
-		for _, n := range g.Made {
-			text += fmt.Sprintf("\n%s has %s at slot %d of %s", n.Lease, n.Profile, n.Start, n.GPU)
-		}
-	}
-	return text
+	return n, nil
 }

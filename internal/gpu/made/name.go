@@ -40,7 +40,7 @@ func (n Name) String() string {
 // OfService reports whether a service has the instance.
 func (n Name) OfService() bool { return strings.HasSuffix(n.Lease, serviceSuffix) }
 
-// escapeProfile replaces the only character of a profile that the name of a unit cannot have.
+// escapeProfile replaces the only character of a profile that is not valid in the name of a unit.
 func escapeProfile(profile string) string { return strings.ReplaceAll(profile, "+", ":") }
 
 const (

@@ -81,7 +81,7 @@ var allowed = map[string][]string{
 	"internal/testkit/sim/simtest":      {"internal/testkit/sim"},
 	"internal/engine/host":              {"internal/engine/apply", "internal/engine/config", "internal/engine/config/selection", "internal/engine/history", "internal/engine/runstate", "internal/gpu", "internal/gpu/amdgpu", "internal/gpu/made", "internal/gpu/nvidia", "internal/gpu/record", "internal/linux/filelock", "internal/linux/systemd"},
 	"internal/engine/host/hosttest":     {},
-	"internal/leases/reservation":       {"internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/gpu", "internal/leases/lease", "internal/leases/placement", "internal/linux/systemd"},
+	"internal/leases/reservation":       {"internal/gpu/made", "internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/gpu", "internal/leases/lease", "internal/leases/placement", "internal/linux/systemd"},
 	"internal/leases/guard":             {"internal/engine/host", "internal/engine/runstate", "internal/leases/exclusive"},
 	"internal/leases/drain":             {"internal/engine/host", "internal/engine/runstate", "internal/linux/filelock"},
 	"internal/frontends/status/gather":  {"internal/engine/apply", "internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/frontends/status", "internal/gpu", "internal/leases/drain", "internal/leases/exclusive", "internal/leases/guard", "internal/leases/reservation", "internal/linux/systemd"},
