@@ -46,7 +46,7 @@ func (h *host) StartedAndFailed(_ context.Context, from, to time.Time) ([]string
 
 // RestartAround restarts the units of a change, and notes which.
 func (h *host) RestartAround(ctx context.Context, c systemd.Change, queued func(error)) (systemd.Unit, error) {
-	h.set(func() { h.note("around:%s", strings.Join(c.Units, ",")) })
+	h.set(func() { h.note("around:%s", strings.Join(slices.Concat(c.Units, c.First), ",")) })
 	queued(nil)
 	return h.Restart(ctx, c.Run)
 }

@@ -56,6 +56,13 @@ func TestScope(t *testing.T) {
 	}{
 		{"only the affected units restart", func(*host) {}, partial},
 		{"a change of the whole node", func(h *host) { h.scope = nil }, whole},
+		{"a client that has its instance created", func(h *host) {
+			h.settings.Order.Reserved = []systemd.Reserved{{Unit: "w3.service", Maker: "dcm-make@2g.20gb_w3.service.service"}, {Unit: "other@.service", Maker: "dcm-make@2g.20gb_%n.service"}}
+		}, strings.Replace(partial, "dcgm.service release", "dcgm.service,dcm-make@2g.20gb_w3.service.service release", 1)},
+		{"a change of the whole node with a client that has its instance created", func(h *host) {
+			h.scope = nil
+			h.settings.Order.Reserved = []systemd.Reserved{{Unit: "w3.service", Maker: "dcm-make@2g.20gb_w3.service.service"}}
+		}, strings.Replace(whole, "restart:", "around:dcm-make@2g.20gb_w3.service.service restart:", 1)},
 		{"all active clients are affected", func(h *host) { h.scope.Concerning = func(string) []partition.Address { return h.scope.GPUs } }, whole},
 		{"a failed run of dcm-apply.service", func(h *host) {
 			h.units[unitname.Apply] = systemd.Unit{Name: unitname.Apply, Load: "loaded", Active: "failed"}

@@ -3,6 +3,8 @@ package systemd
 import (
 	"context"
 	"errors"
+
+	"github.com/godbus/dbus/v5"
 )
 
 // Change is a run of a oneshot around which some units are restarted. Each unit is ordered after
@@ -25,12 +27,12 @@ func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed er
 		return Unit{Name: c.Run}, err
 	}
 	defer j.t.signals.remove(sub)
-	before, missed, err := j.queueJobs(ctx, c)
+	before, job, missed, err := j.queueJobs(ctx, c)
 	queued(missed)
 	if err != nil {
 		return before, err
 	}
-	now, err := j.awaitRun(ctx, before, "", sub)
+	now, err := j.awaitRun(ctx, before, job, sub)
 	if err != nil {
 		return now, err
 	}
@@ -40,10 +42,11 @@ func (j Jobs) RestartAround(ctx context.Context, c Change, queued func(missed er
 
 // queueJobs queues the restart of the gate, which includes that of the oneshot, and those of the
 // units. It returns the state of the oneshot before the restart.
-func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, missed, err error) {
+// job is that of the oneshot; "" if the gate has it.
+func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, job dbus.ObjectPath, missed, err error) {
 	before, err = j.readRun(ctx, c.Run)
 	if err != nil {
-		return before, nil, err
+		return before, "", nil, err
 	}
 	for _, unit := range c.First {
 		if err := j.queueAgain(ctx, "TryRestartUnit", unit, "replace"); err != nil {
@@ -51,22 +54,22 @@ func (j Jobs) queueJobs(ctx context.Context, c Change) (before Unit, missed, err
 		}
 	}
 	if c.Gate == "" {
-		if _, err := j.queueRestart(ctx, before); err != nil {
-			return before, missed, cannotRestart(c.Run, err)
+		if job, err = j.queueRestart(ctx, before); err != nil {
+			return before, "", missed, cannotRestart(c.Run, err)
 		}
-		return before, missed, nil
+		return before, job, missed, nil
 	}
 	gate, err := j.readRun(ctx, c.Gate)
 	if err != nil {
-		return before, nil, err
+		return before, "", nil, err
 	}
 	if _, err := j.queueRestart(ctx, gate); err != nil {
-		return before, nil, cannotRestart(c.Gate, err)
+		return before, "", nil, cannotRestart(c.Gate, err)
 	}
 	for _, unit := range c.Units {
 		if err := j.queueAgain(ctx, "TryRestartUnit", unit, "replace"); err != nil {
 			missed = errors.Join(missed, cannotRestart(unit, err))
 		}
 	}
-	return before, missed, nil
+	return before, "", missed, nil
 }

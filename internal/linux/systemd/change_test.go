@@ -76,3 +76,35 @@ func TestRestartAround(t *testing.T) {
 		})
 	}
 }
+
+// Without a gate the units in First are restarted before the oneshot is: they are stopped before the run then,
+// and start after it.
+func TestRestartAround_First(t *testing.T) {
+	const run, maker = "dcm-apply.service", "dcm-make@2g.20gb_vllm.service.service"
+	for _, tt := range []struct{ first, missed string }{
+		{maker, ""},
+		{"gone.service", "cannot restart gone.service: the unit is not installed"},
+	} {
+		p := startPID1(t)
+		p.onRestart(func(name string, _ int) *dbus.Error {
+			if got := strings.Join(p.tried, " "); name != run || tt.missed == "" && got != maker {
+				t.Errorf("restart of %s after %q, want %s after %s", name, got, run, maker)
+			}
+			p.signal(run, "inactive/dead*", "")
+			return nil
+		})
+		for _, unit := range []string{run, maker} {
+			p.set(unit, "active/exited", "01")
+		}
+		c, ctx := p.dial()
+		missed := ""
+		got, err := c.Jobs.RestartAround(ctx, Change{Run: run, First: []string{tt.first}}, func(err error) {
+			missed = message(err)
+			p.signal(run, "active/exited", "02")
+			p.removed(run, "done")
+		})
+		if err != nil || got.Active != "active" || got.Invocation != "02" || missed != tt.missed {
+			t.Errorf("oneshot after %s: %s %s, %v, missed %q", tt.first, got.Active, got.Invocation, err, missed)
+		}
+	}
+}
