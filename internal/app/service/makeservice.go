@@ -18,6 +18,9 @@ import (
 // makeForService chooses the placement of the instance of a service, and creates it. It excludes new leases
 // while it chooses: their placements are chosen from the same slots.
 func makeForService(ctx context.Context, h *host.Host, log *slog.Logger, s made.Service) error {
+	if err := Unmake(ctx, h, log, s.String()); err != nil { // before leases are excluded: it may take long
+		return fmt.Errorf("an earlier instance of %s remains: %w", s.Unit, err)
+	}
 	leases, err := filelock.Lock(h.Locks().Leases()) // waits for the end of a run
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
@@ -32,9 +35,6 @@ func makeForService(ctx context.Context, h *host.Host, log *slog.Logger, s made.
 	defer instances()
 	m := newMaker(h, log)
 	m.Claimed = chosen
-	if err := m.UnmakeOf(ctx, s); err != nil {
-		return exitcode.With(exitcode.Transient, fmt.Errorf("an earlier instance of %s remains: %w", s.Unit, err))
-	}
 	n, err := placeFor(h, log, s)
 	if err != nil {
 		return fmt.Errorf("cannot create %s for %s: %w", s.Profile, s.Unit, err)
