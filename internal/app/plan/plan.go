@@ -100,9 +100,14 @@ func Foresee(ctx context.Context, h *host.Host, cfg *config.Config, d apply.Diff
 		return daemon.Forecast{}, err
 	}
 	defer conn.Close()
+	return foresee(ctx, h, daemon.PID1Of(conn), cfg, d, blocking)
+}
+
+// foresee is [Foresee] with a connection to PID 1.
+func foresee(ctx context.Context, h *host.Host, pid1 daemon.PID1, cfg *config.Config, d apply.Difference, blocking []runstate.Holder) (daemon.Forecast, error) {
 	s := daemon.Settings{Budgets: Budgets(cfg), SettleTime: cfg.SettleTime, Require: cfg.Require, Order: systemd.Order{Clients: host.Clients(h, cfg)}, Include: cfg.Discover == config.Include}
 	fit := func(units []string) []string { return host.DiscoverableUnits(h, units) }
-	return daemon.Foresee(ctx, daemon.PID1Of(conn), s, fit, Scope(h, cfg, d), blocking)
+	return daemon.Foresee(ctx, pid1, s, fit, Scope(h, cfg, d), blocking)
 }
 
 // Budgets returns the configured budgets.

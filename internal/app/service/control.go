@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -177,6 +178,16 @@ func (c control) Plan(ctx context.Context, who dbusapi.Caller, profile string) (
 		addRounds(&p, f)
 	}
 	return p, err
+}
+
+// Plans uses the effective configuration: every user may call it.
+func (c control) Plans(ctx context.Context) (string, error) {
+	all, err := plan.Outlooks(ctx, c.host, c.config.get(), c.node)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(all)
+	return string(text), err
 }
 
 // addRounds adds the rounds of a forecast.

@@ -42,6 +42,7 @@ func TestAuthorise(t *testing.T) {
 		{"a user extends a lease", 1000, nil, "Extend", []any{"x.scope", uint64(7_200_000_000)}, "", "extend:x.scope:2h0m0s:1000", ""},
 		{"an extension beyond all limits", 1000, nil, "Extend", []any{"x.scope", uint64(1<<64 - 1)}, "", "extend:x.scope:87600h0m0s:1000", ""},
 		{"any user may plan rounds", 1000, nil, "PlanRounds", []any{"cpx"}, "", "plan:cpx", ""},
+		{"any user may plan all profiles", 1000, nil, "Plans", nil, "", "plans", ""},
 		{"any user may plan", 1000, nil, "Plan", []any{""}, "", "plan:", ""},
 	}
 	for _, tt := range tests {

@@ -39,6 +39,9 @@ type Planner interface {
 	// reads the configuration files for root only; for other callers it uses the effective
 	// configuration.
 	Plan(ctx context.Context, by Caller, profile string) (Plan, error)
+	// Plans returns in JSON what Use would do for each profile that can be selected, and whether it would
+	// be refused now. It uses the effective configuration.
+	Plans(ctx context.Context) (string, error)
 }
 
 // DocumentService returns documents in JSON. Every caller may read them.

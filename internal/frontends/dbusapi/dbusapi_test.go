@@ -165,6 +165,8 @@ func (d *desk) Known(p string) error {
 }
 func (d *desk) Reload(context.Context, Caller) error { _, err := d.note("reload"); return err }
 
+func (d *desk) Plans(context.Context) (string, error) { return d.note("plans") }
+
 func (d *desk) Member(groups []uint32) bool { return slices.Contains(groups, desksGroup) }
 
 // desksGroup is the group whose members may have leases.

@@ -25,6 +25,7 @@ type handler struct {
 	planning *fairQueue
 	accounts sharedQueries
 	usages   sharedQueries
+	plans    sharedQueries
 }
 
 // methods returns the methods of the daemon's interface.
@@ -35,6 +36,7 @@ func (h *handler) methods() []method {
 		{name: "Reload", run: h.admitted(kindOf(admission.Change), h.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.planSteps)},
 		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, run: h.admitted(kindOf(admission.Query), h.planRounds)},
+		{name: "Plans", out: []arg{{"plans", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.plans))},
 		{name: "Account", out: []arg{{"account", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.accounts))},
 		{name: "History", out: []arg{{"runs", "s"}}, run: h.admitted(kindOf(admission.Query), h.history)},
 		{name: "Usage", out: []arg{{"usage", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.usages))},

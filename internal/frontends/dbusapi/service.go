@@ -35,6 +35,7 @@ func New(address string, control Control, log *slog.Logger) *Service {
 		control: control, log: log, planning: newFairQueue(), limiter: newLimiter(), connOf: s.connOf,
 		accounts: newSharedQueries(control.Documents.Account),
 		usages:   newSharedQueries(control.Documents.Usage),
+		plans:    newSharedQueries(control.Planner.Plans),
 	}
 	callers := new(credentialsCache)
 	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {

@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 		"/root/dcm.deb":             {Content: only(t, p.packages+"/dcm_*_amd64.deb")},
 		"/root/cockpit-dcm.deb":     {Content: only(t, p.packages+"/cockpit-dcm_*_all.deb")},
 	})
-	m := boot(t, e2e.Page(), p.agent, seed)
+	m := boot(t, e2e.Page("trixie"), p.agent, seed)
 	m.run("dpkg --install /root/dcm.deb /root/cockpit-dcm.deb")
 	m.ready()
 	m.run("useradd --create-home --shell /bin/bash --groups sudo ada; echo ada:geheim | chpasswd")

@@ -64,9 +64,10 @@ func Slurm() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"iproute2", "munge", "slurm-client", "slurmctld", "slurmd"}}
 }
 
-// Page has Cockpit and a browser. Only make test-page uses it.
-func Page() Recipe {
-	return Recipe{Suite: "trixie", Packages: []string{
+// Page has Cockpit of a Debian release, 287 in bookworm and 337 in trixie, and a browser. Only
+// make test-page uses it.
+func Page(suite string) Recipe {
+	return Recipe{Suite: suite, Packages: []string{
 		"chromium", "chromium-driver", "cockpit-bridge", "cockpit-system", "cockpit-ws", "curl", "fonts-dejavu-core", "polkitd", "rpm", "sudo",
 	}}
 }

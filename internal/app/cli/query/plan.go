@@ -26,18 +26,10 @@ import (
 
 // Plan is the output of dcm plan --json.
 type Plan struct {
-	Profile  string              `json:"profile"`
-	Steps    []partition.Step    `json:"steps"`
-	Clients  []string            `json:"clients"`         // the units that would be restarted
-	Reload   bool                `json:"reload"`          // the driver would be reloaded: no GPU of the node can be used meanwhile
-	Holders  []runstate.Holder   `json:"holders"`         // processes that block the change, without those of clients
-	Left     []partition.Address `json:"left"`            // GPUs that would stay as they are, since the holders block them and no other
-	Rounds   []daemon.Round      `json:"rounds"`          // in which the GPUs change, as budgets permit; empty: all together
-	Waits    *runstate.Error     `json:"waits,omitempty"` // why the first or a later round would wait for units that are down
-	Refused  *runstate.Error     `json:"refused,omitempty"`
-	Warnings []string            `json:"warnings"`   // they do not prevent the change
-	Pending  string              `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
-	Parts    []plannedPart       `json:"partitions"` // those of the GPUs that change
+	plan.Preview
+	Warnings []string      `json:"warnings"`   // they do not prevent the change
+	Pending  string        `json:"pending"`    // a memory mode that takes effect when the driver is loaded next
+	Parts    []plannedPart `json:"partitions"` // those of the GPUs that change
 
 	// BusyCheck is whether a process on another GPU blocks a switch of a compute mode; "" if
 	// that is unknown, or if the plan has none.
@@ -72,7 +64,7 @@ kind as it is after its first boot, or as it was recorded, instead of this host.
 
 // newPlan returns a plan without steps, whose lists are empty in JSON, not null.
 func newPlan(profile string) Plan {
-	return Plan{Profile: profile, Steps: []partition.Step{}, Clients: []string{}, Holders: []runstate.Holder{}, Left: []partition.Address{}, Rounds: []daemon.Round{}, Warnings: []string{}, Parts: []plannedPart{}}
+	return Plan{Preview: plan.NewPreview(profile), Warnings: []string{}, Parts: []plannedPart{}}
 }
 
 // planned prints the plan for a kind of node after its first boot.
@@ -117,7 +109,7 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 		return err
 	}
 	p := newPlan(name)
-	p.Steps, p.Reload = append(p.Steps, d.Steps...), d.Steps.Reloads()
+	p.Add(d)
 	p.Pending = pending(a)
 	if a.Running() {
 		p.Warnings = append(p.Warnings, "a change is under way; the plan is for the GPUs as they are now, and does not show what would block it")
@@ -175,9 +167,7 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 		}
 		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
-	p.Clients, p.Holders = append(p.Clients, f.Restarted...), append(p.Holders, f.Holders...)
-	p.Left = append(p.Left, f.Left...)
-	p.Rounds, p.Waits = append(p.Rounds, f.Rounds...), f.Waits
+	p.Preview.Judge(cfg, d, f)
 	for _, unit := range f.Included {
 		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}
@@ -185,9 +175,6 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 		for _, name := range d.Modules() {
 			p.Warnings = append(p.Warnings, "the kernel module "+name+" is unloaded for the change and loaded again")
 		}
-	}
-	if p.Refused = d.Refusal(cfg.ReloadDriver, nil); p.Refused == nil {
-		p.Refused = f.Refused
 	}
 }
 
