@@ -17,7 +17,7 @@ func (j *evaluator) profile() {
 		j.addProblem(Broken, a.Profile.Broken, mend)
 		return
 	case a.Profile.Broken != "":
-		j.addProblem(Kept, a.Profile.Broken, "the last good configuration stays effective; "+mend)
+		j.addProblem(Kept, a.Profile.Broken, mend+"; until then the last good configuration stays effective")
 		j.caveats = append(j.caveats, "the configuration on disk cannot be used")
 	}
 	switch {
