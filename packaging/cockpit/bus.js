@@ -20,7 +20,7 @@ export function connect(cockpit, changed) {
     return {
         account: async () => JSON.parse((await call("Account", "", []))[0]),
         history: async () => JSON.parse((await call("History", "", []))[0]),
-        plan: profile => call("Plan", "s", [profile]),
+        plans: async () => JSON.parse((await call("Plans", "", []))[0]),
         use: profile => call("Use", "s", [profile], { timeout: patience }),
         apply: () => call("Apply", "", [], { timeout: patience }),
         release: lease => call("Release", "s", [lease]),

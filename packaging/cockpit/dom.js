@@ -14,23 +14,33 @@ export function el(tag, properties = {}, ...inside) {
     return out;
 }
 
+// pf is a class of PatternFly with modifiers: pf("alert", "inline").
+export const pf = (name, ...modifiers) => [`pf-v6-c-${name}`, ...modifiers.map(m => `pf-m-${m}`)].join(" ");
+
 const drawn = new WeakMap();
+const lost = new WeakMap(); // the element that had the focus and is gone, by place
 
 // redraw replaces the content of a place by draw(data) if the data has changed. Unchanged
-// content keeps the focus and the position of a screen reader.
+// content keeps the focus and the position of a screen reader. An element that is not drawn for a
+// while gets the focus back.
 export function redraw(place, data, draw) {
     const now = JSON.stringify(data);
     if (drawn.get(place) === now) return;
     drawn.set(place, now);
-    const focused = place.contains(document.activeElement) && document.activeElement.id;
+    const active = document.activeElement;
+    const focused = place.contains(active) ? active.id : active === document.body && lost.get(place);
     place.replaceChildren(...[draw(data)].flat().filter(Boolean));
-    if (focused) document.getElementById(focused)?.focus();
+    lost.delete(place);
+    if (!focused) return;
+    const again = document.getElementById(focused);
+    if (again) again.focus();
+    else lost.set(place, focused);
 }
 
 // table is a table with a header, or a sentence if there are no rows.
 export function table(label, heads, rows, none) {
     if (!rows.length) return el("p", { class: "dcm-note" }, none);
-    return el("div", { class: "dcm-wide" }, el("table", { class: "dcm-table", "aria-label": label },
+    return el("div", { class: `dcm-wide ${pf("card")}`, tabindex: "0", role: "group", "aria-label": label }, el("table", { class: pf("table"), "aria-label": label },
         el("thead", {}, el("tr", {}, heads.map(h => el("th", { scope: "col" }, h)))),
         el("tbody", {}, rows.map(row => el("tr", {}, row.map((c, i) => el(i ? "td" : "th", i ? {} : { scope: "row" }, c)))))));
 }

@@ -1,6 +1,8 @@
 // The model of the page, made only from an account, see dcm-account(5). This file is
 // independent of Cockpit and the document.
 
+import { n, t } from "./text.js";
+
 // Each number of parts has its own colour, for all vendors.
 const parts = { SPX: 1, DPX: 2, TPX: 3, QPX: 4, CPX: 8 };
 
@@ -14,9 +16,10 @@ export function model(account) {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
-        selected: account.profile.selected,
+        selected: account.profile.in_force ?? account.profile.selected, // while the files have an error, the last good selection
         applied: busy ? "" : account.profile.applied, // the account has it from the begin of a run
         source: account.profile.source,
+        broken: account.profile.broken || "",
         profiles: account.profile.defined || [],
         phase: (account.daemon || {}).phase || "",
         retry: (account.daemon || {}).retry || "",
@@ -26,6 +29,7 @@ export function model(account) {
         clients: (account.clients || []).map(c => client(c, busy)),
         holders: (account.holders || []).map(holder),
         leases: (account.leases || []).map(lease),
+        reservations: (account.reservations || []).map(reservation),
         queue: (account.queue || []).map(queued),
         run: run(account.last_run),
     };
@@ -37,14 +41,14 @@ export const shape = mode => {
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
 
-// together joins equal neighbours: "3g.40gb + 4 × 1g.10gb".
+// together joins equal neighbours, as dcm status does: "3g.40gb, 4 × 1g.10gb".
 function together(slices) {
     const joined = [];
     for (const name of slices) {
         if (joined.at(-1)?.name === name) joined.at(-1).n++;
         else joined.push({ name, n: 1 });
     }
-    return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(" + ");
+    return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(", ");
 }
 
 // kind is the class that colours a part.
@@ -70,6 +74,17 @@ function sketch(mode) {
     }));
 }
 
+// planned derives the domains with the partitions of a GPU from the text of a mode: "CPX/NPS4", "3g.40gb, 2 × 2g.20gb".
+export function planned(mode) {
+    const [compute, memory] = mode.split("/");
+    const slices = mode.split(", ").flatMap(one => {
+        const [, times, name] = /^(?:(\d+) × )?(\d+[gc]\..*)$/.exec(one) || [];
+        return name ? Array(Number(times || 1)).fill(name) : [];
+    });
+    const parts = sketch(slices.length ? { slices } : { compute, memory });
+    return domains(parts.map(p => ({ index: p.index, kind: kind(p.mode), domain: p.memory_domain || 0 })));
+}
+
 // cards are the GPUs. A missing GPU keeps its place and number. With two vendors the titles have them.
 function cards(account) {
     const gpus = [...(account.gpus || [])];
@@ -78,7 +93,7 @@ function cards(account) {
         gpus.splice(after < 0 ? gpus.length : after, 0, { ...lost, lost: true });
     }
     const vendors = new Set(gpus.filter(g => g.index >= 0).map(g => g.vendor));
-    const title = g => [vendors.size > 1 && g.vendor ? g.vendor.toUpperCase() : "GPU", g.index >= 0 ? g.index : ""].join(" ").trim();
+    const title = g => [vendors.size > 1 && g.vendor ? g.vendor.toUpperCase() : t("GPU"), g.index >= 0 ? g.index : ""].join(" ").trim();
     return gpus.map(g => ({ title: title(g), ...card(g, account) }));
 }
 
@@ -95,14 +110,14 @@ function card(gpu, account) {
         since: gpu.since || "",
         reloading: reloading(account.last_run),
         left: Boolean(gpu.left),
-        error: failed(gpu, account.last_run),
+        error: failed(gpu, account),
         model: gpu.model || gpu.name || gpu.driver || "",
         mode,
         want: want && want !== mode && !gpu.skipped ? want : "",
         pending: gpu.pending || "",
         skipped: Boolean(gpu.skipped),
         why: gpu.why || "",
-        kind: kind((gpu.mode || {}).compute || ""),
+        kind: (gpu.mode || {}).slices?.length ? "parts-slice" : kind((gpu.mode || {}).compute || ""),
         domains: domains(cells),
         open: open(gpu, account),
         held: cells.filter(c => c.held).length,
@@ -113,9 +128,9 @@ function card(gpu, account) {
 // reloading reports whether a run reloads the driver now.
 const reloading = last => Boolean(last) && last.result === "running" && (last.steps || []).some(s => s.kind === "reload" && happened(s.started) && !happened(s.finished));
 
-// failed is why the last run could not change a GPU.
-function failed(gpu, last) {
-    const g = last && last.result !== "applied" && (last.gpus || []).find(g => g.address === gpu.address);
+// failed is why the last run could not change a GPU. It is history when the selected profile is on the GPUs.
+function failed(gpu, { last_run: last, profile }) {
+    const g = last && last.result !== "applied" && !profile.applied && (last.gpus || []).find(g => g.address === gpu.address);
     return (g && g.error) || "";
 }
 
@@ -149,9 +164,9 @@ function cell(part, account) {
         held: who.length > 0,
     };
     c.label = [
-        `Partition ${c.index}`, c.mode, c.memory, c.node,
-        c.held ? `held by ${who.join(", ")}` : "free",
-        c.kept.length ? `reserved for ${c.kept.join(", ")}` : "",
+        t("Partition $0", c.index), c.mode, c.memory, c.node,
+        c.held ? t("held by $0", who.join(", ")) : t("free"),
+        c.kept.length ? t("reserved for $0", c.kept.join(", ")) : "",
     ].filter(Boolean).join(", ");
     return c;
 }
@@ -165,14 +180,19 @@ function domains(cells) {
 
 // client is a unit that is restarted around a change. During the change it is stopped on purpose.
 function client(c, busy) {
-    const state = c.load === "not-found" ? "not installed" : c.sub ? `${c.active} (${c.sub})` : c.active;
+    const state = c.load === "not-found" ? t("not installed") : c.sub ? `${c.active} (${c.sub})` : c.active;
     const stopped = busy && !c.back && c.load !== "not-found";
-    return { unit: c.unit, state: stopped ? "stopped for the change" : state, before: c.before || "", back: c.back, stopped, result: c.result || "" };
+    return { unit: c.unit, state: stopped ? t("stopped for the change") : state, before: c.before || "", back: c.back, stopped, result: c.result || "" };
 }
 
+const sharing = l => (l.exclusive ? t("exclusive") : l.share ? t("shared by $0", l.share) : "");
+
 function lease(l) {
-    const kind = l.exclusive ? ", exclusive" : l.share ? `, shared by ${l.share}` : "";
-    return { lease: l.lease, user: l.user, command: l.command, size: (l.partitions || []).join(", ") + kind, since: l.since, until: l.until || "" };
+    return { lease: l.lease, user: l.user, command: l.command, size: [...(l.partitions || []), sharing(l)].filter(Boolean).join(", "), since: l.since, until: l.until || "" };
+}
+
+function reservation(r) {
+    return { name: r.name, unit: r.unit || "", partitions: (r.partitions || []).length ? [...r.partitions, sharing(r)].filter(Boolean).join(", ") : "", reason: r.reason || "" };
 }
 
 function holder(h) {
@@ -181,20 +201,18 @@ function holder(h) {
 
 // queued is a request that waits for a lease.
 function queued(q) {
-    const n = q.gpus || q.partitions;
-    const size = `${n} ${q.gpus ? "GPU" : "partition"}${n === 1 ? "" : "s"}`;
-    const kind = q.exclusive ? ", exclusive" : q.share ? `, shared by ${q.share}` : "";
-    return { position: q.position, id: q.id, user: q.user, size: size + kind, time: q.time || 0, since: q.since, reason: q.reason };
+    const size = q.gpus ? n("$0 GPU", "$0 GPUs", q.gpus) : n("$0 partition", "$0 partitions", q.partitions);
+    return { position: q.position, id: q.id, user: q.user, size: [size, sharing(q)].filter(Boolean).join(", "), time: q.time || 0, since: q.since, reason: q.reason };
 }
 
-// Each step before, during and after it, and if it failed. The GPU stands before it, the mode after it.
+// Each step before, during and after it, and if it failed. $0 is the mode after it.
 const tenses = {
-    memory: ["request", "requesting", "requested", "could not request"],
-    compute: ["switch to", "switching to", "switched to", "could not be switched to"],
-    reload: ["reload the driver", "reloading the driver", "reloaded the driver", "could not reload the driver"],
-    "mig-clear": ["destroy instances", "destroying instances", "destroyed instances", "could not destroy instances"],
-    "mig-mode": ["set", "setting", "set", "could not set"],
-    "mig-fill": ["create", "creating", "created", "could not create"],
+    memory: to => [t("request $0", to), t("requesting $0", to), t("requested $0", to), t("could not request $0", to)],
+    compute: to => [t("switch to $0", to), t("switching to $0", to), t("switched to $0", to), t("could not be switched to $0", to)],
+    reload: () => [t("reload the driver"), t("reloading the driver"), t("reloaded the driver"), t("could not reload the driver")],
+    "mig-clear": () => [t("destroy instances"), t("destroying instances"), t("destroyed instances"), t("could not destroy instances")],
+    "mig-mode": to => [t("set $0", to), t("setting $0", to), t("$0 is set", to), t("could not set $0", to)],
+    "mig-fill": to => [t("create $0", to), t("creating $0", to), t("created $0", to), t("could not create $0", to)],
 };
 
 // run converts the last run; null if there was none.
@@ -216,11 +234,12 @@ function run(last) {
 
 function step(s) {
     const over = happened(s.finished), begun = happened(s.started) || over;
-    const words = (tenses[s.kind] || Array(4).fill(s.kind))[s.error ? 3 : over ? 2 : begun ? 1 : 0];
-    const what = s.kind === "reload" || s.kind === "mig-clear" ? words : `${words} ${s.to || together(s.mig || [])}`;
-    const where = s.hive && s.hive.length > 1 ? `${s.hive.length} GPUs` : s.gpu || "";
+    const to = s.to || together(s.mig || []);
+    const words = (tenses[s.kind] || (() => Array(4).fill(`${s.kind} ${to}`)))(to)[s.error ? 3 : over ? 2 : begun ? 1 : 0];
+    const where = s.hive && s.hive.length > 1 ? n("$0 GPU", "$0 GPUs", s.hive.length) : s.gpu || "";
     const took = over && happened(s.started) ? Date.parse(s.finished) - Date.parse(s.started) : null;
-    return { text: (s.undo ? "undo: " : "") + [where, what].filter(Boolean).join(": "), begun, over, took, error: s.error || "" };
+    const text = [where, words].filter(Boolean).join(": ");
+    return { text: s.undo ? t("undo: $0", text) : text, begun, over, took, error: s.error || "" };
 }
 
 export function bytes(n) {

@@ -3,15 +3,19 @@
 import { connect } from "./bus.js";
 import * as draw from "./draw.js";
 import { redraw } from "./dom.js";
+import * as gpus from "./gpus.js";
 import { model } from "./model.js";
+import { confirmation, plan } from "./plan.js";
+import * as tables from "./tables.js";
+import { t, translate } from "./text.js";
 import { follow } from "./theme.js";
-import { effort, news, past, plan, refusal } from "./words.js";
+import { effort, news, past, plans, refusal } from "./words.js";
 
 const $ = id => document.getElementById(id);
 
 const state = {
     bus: null, admin: false, now: null, gone: null, past: [],
-    fits: {}, fitted: "", chosen: "", plan: null, refused: null, failed: null, asking: false, failedAt: null,
+    plans: {}, planning: false, problem: null, fitted: "", chosen: "", failed: null, asking: false, failedAt: null,
 };
 
 // once runs one task at a time. A call during a run causes one more run.
@@ -36,14 +40,17 @@ const look = once(async () => {
         say(news(state.now, now));
         state.now = now;
         state.gone = null;
+        overview(now.health);
+        if (now.busy) state.plans = {}; // they are of the GPUs before the change
         const cause = JSON.stringify([now.selected, now.applied, now.health.summary]);
         state.failedAt ??= cause;
         if (state.failedAt !== cause) state.failed = null; // the refusal is old
         state.past = past(await bus.history().catch(() => []));
     } catch (error) {
         if (bus !== state.bus) return;
-        state.gone = refusal(error);
+        Object.assign(state, { gone: refusal(error), fitted: "" });
         say(state.gone.reason);
+        overview({ tone: "danger", summary: state.gone.reason });
     }
     show();
     if (state.now && !state.gone && !state.now.busy) fit(bus); // not awaited: later changes cause another call
@@ -54,73 +61,84 @@ function say(text) {
 }
 
 // facts is what plans and refusals depend on. After a change of it they are old.
-const facts = now => JSON.stringify([now.profiles, now.selected, now.health.summary, now.problems, now.gpus.map(g => [g.address, g.mode]), now.clients]);
+const facts = now => JSON.stringify([now.profiles, now.selected, now.health.summary, now.problems, now.broken,
+    now.gpus.map(g => [g.address, g.mode, g.held]), now.clients, now.leases, now.holders, now.reservations]);
 
-// fit plans each profile if the GPUs or the profiles have changed.
+// fit plans all profiles if something has changed on which the plans depend.
 async function fit(bus) {
     const at = facts(state.now);
     if (state.fitted === at) return;
-    state.fitted = at;
-    state.fits = {};
-    if (state.chosen) planned();
-    for (const name of state.now.profiles) {
-        let found;
-        try {
-            found = { words: effort(plan(await bus.plan(name))) };
-        } catch (error) {
-            found = { refused: refusal(error).reason };
-        }
-        if (bus !== state.bus || state.fitted !== at) return; // a newer call has started
-        if (state.asking || state.now.busy) { // a plan during a change is meaningless
-            state.fitted = "";
-            return;
-        }
-        state.fits[name] = found;
-        show();
+    Object.assign(state, { fitted: at, planning: true });
+    show();
+    let found = {}, problem = null;
+    try {
+        found = plans(await bus.plans());
+    } catch (error) {
+        problem = refusal(error);
     }
+    if (bus !== state.bus || state.fitted !== at) return; // a newer call has started
+    if (state.asking || state.now.busy) { // a plan during a change is meaningless
+        state.fitted = "";
+        return;
+    }
+    const before = state.plans[state.chosen]?.words;
+    for (const one of Object.values(found)) one.words = effort(one);
+    Object.assign(state, { plans: found, problem, planning: false });
+    if (found[state.chosen]?.words !== before) read();
+    show();
 }
 
-async function planned() {
-    const name = state.chosen;
-    try {
-        const found = plan(await state.bus.plan(name));
-        if (name !== state.chosen) return;
-        [state.plan, state.refused] = [found, null];
-        say(found.steps.length ? `Plan for ${name}: ${effort(found)}.` : `${name} needs no change.`);
-    } catch (error) {
-        if (name !== state.chosen) return;
-        [state.plan, state.refused] = [null, refusal(error)];
-    }
-    show();
+// read reads the plan to a screen reader.
+function read() {
+    const found = state.plans[state.chosen];
+    if (found) say(t("Plan for $0: $1.", state.chosen, found.words));
 }
 
 function choose(name) {
-    Object.assign(state, { chosen: name, plan: null, refused: null, failed: null });
+    Object.assign(state, { chosen: name, failed: null });
+    read();
     show();
-    planned();
 }
 
-async function apply() {
-    state.asking = true;
-    state.failed = null;
-    say(`Applying ${state.chosen}`);
+// confirmed asks before a reload of the driver, which stops all use of the GPUs.
+async function confirmed(profile) {
+    const found = state.plans[profile];
+    if (!found?.reload || found.refused) return true;
+    $("confirm-text").replaceChildren(...confirmation(found));
+    $("confirm").returnValue = "";
+    $("confirm").showModal();
+    await new Promise(done => $("confirm").addEventListener("close", done, { once: true }));
+    return $("confirm").returnValue === "yes";
+}
+
+async function apply(profile) {
+    if (!await confirmed(profile)) return;
+    Object.assign(state, { asking: true, failed: null });
+    say(t("Applying $0", profile));
     show();
     try {
-        await state.bus.use(state.chosen);
-        say(`${state.chosen} is on the GPUs.`);
+        await state.bus.use(profile);
+        say(t("$0 is on the GPUs.", profile));
+        state.chosen = profile;
     } catch (error) {
         state.failed = refusal(error);
+        say(state.failed.reason);
     }
-    state.asking = false;
-    state.fitted = "";
-    state.failedAt = null;
+    Object.assign(state, { asking: false, fitted: "", failedAt: null });
     await look();
+}
+
+// former is the profile that was last on the GPUs, if it is another one than the selected.
+function former({ selected, applied, profiles }) {
+    if (!selected || selected === applied) return "";
+    const run = state.past.find(e => e.result === "applied" && e.profile);
+    return run && run.profile !== selected && profiles.includes(run.profile) ? run.profile : "";
 }
 
 async function release(lease) {
     try {
         await state.bus.release(lease);
-        say(`${lease} was released.`);
+        say(t("$0 was released.", lease));
     } catch (error) {
         say(refusal(error).reason);
         redraw($("health"), refusal(error), ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
@@ -129,30 +147,43 @@ async function release(lease) {
     await look();
 }
 
+// overview shows the health at the page's entry of Cockpit's menu and on its overview.
+function overview(health) {
+    const type = { warning: "warning", danger: "error" }[health.tone] || null;
+    cockpit.transport.control("notify", { page_status: type ? { type, title: health.summary } : null });
+}
+
 function show() {
-    const now = state.now;
-    $("access").textContent = state.admin ? "" : "Read-only: changes need administrative access.";
-    document.body.classList.toggle("gone", Boolean(state.gone));
-    if (state.gone) redraw($("health"), state.gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
+    const { now, gone } = state;
+    const marks = document.body.classList;
+    $("access").textContent = state.admin ? "" : t("Read-only: changes need administrative access.");
+    marks.toggle("gone", Boolean(gone));
+    if (gone) redraw($("health"), gone, ({ reason, hint }) => draw.notice("danger", reason, hint, "alert"));
+    if (!now && !gone) return;
+    marks.remove("loading");
+    marks.toggle("bare", !now);
     if (!now) return;
-    const { health, problems, warnings, busy, selected, applied, source } = now;
-    document.body.classList.toggle("empty", now.empty);
-    if (!state.gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source }, draw.health);
-    redraw($("run"), state.gone ? null : now.run, draw.run);
-    redraw($("legend"), now.gpus, draw.legend);
-    redraw($("gpus"), now.gpus, gpus => gpus.map(draw.gpu));
+    const { health, problems, warnings, busy, selected, applied, source, broken } = now;
+    const admin = state.admin && !gone;
+    marks.toggle("empty", now.empty);
+    if (!gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source }, draw.health);
+    redraw($("run"), gone ? null : now.run, draw.run);
+    redraw($("legend"), now.gpus, gpus.legend);
+    redraw($("gpus"), now.gpus, list => list.map(gpus.gpu));
     redraw($("profiles"), { names: now.profiles, selected, applied }, data => draw.profiles(data, state.chosen, choose));
-    draw.fitting(now.profiles, state.fits);
+    draw.fitting(now.profiles, state.planning ? {} : state.plans, busy || state.problem);
+    $("plan").setAttribute("aria-busy", String(state.planning && !busy));
     redraw($("plan"), {
-        chosen: state.chosen, plan: state.plan, refused: state.refused, failed: state.failed,
-        busy: state.asking || now.busy, admin: state.admin && !state.gone, selected,
-    }, data => draw.plan(data, apply));
-    redraw($("clients"), now.clients, draw.clients);
-    redraw($("partitions"), now.gpus, draw.partitions);
-    redraw($("leases"), { list: now.leases, admin: state.admin && !state.gone }, data => draw.leases(data, release));
-    redraw($("holders"), now.holders, draw.holders);
-    redraw($("queue"), now.queue, draw.queue);
-    redraw($("history"), state.past, draw.history);
+        chosen: state.chosen, plan: state.plans[state.chosen], problem: state.problem, broken, failed: state.failed,
+        busy: state.asking || busy, admin, selected, applied, problems: problems.map(p => p.text), keep: former(now),
+    }, data => plan(data, apply));
+    redraw($("clients"), now.clients, tables.clients);
+    redraw($("partitions"), now.gpus, tables.partitions);
+    redraw($("leases"), { list: now.leases, admin }, data => tables.leases(data, release));
+    redraw($("reservations"), now.reservations, tables.reservations);
+    redraw($("holders"), now.holders, tables.holders);
+    redraw($("queue"), now.queue, tables.queue);
+    redraw($("history"), state.past, tables.history);
 }
 
 // begin connects again, with the current access.
@@ -164,9 +195,14 @@ function begin(cockpit, admin) {
     look();
 }
 
+const cockpit = window.cockpit;
+translate(cockpit);
+document.title = t("GPU partitions");
+for (const element of document.querySelectorAll("[translate=yes]")) element.textContent = t(element.textContent);
+for (const element of document.querySelectorAll("[aria-label]")) element.setAttribute("aria-label", t(element.getAttribute("aria-label")));
+document.documentElement.lang = cockpit.language?.replace("_", "-") || "en";
 follow(window);
 $("look").addEventListener("click", () => { state.fitted = ""; look(); });
-const cockpit = window.cockpit;
 document.addEventListener("click", event => {
     const link = event.target.closest("a[data-jump]");
     if (!link) return;

@@ -1,36 +1,63 @@
 // Texts for plans, refusals and runs. This file is independent of Cockpit and the document.
 
-const kinds = {
-    memory: s => `request ${s.to} for ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
-    compute: s => `switch ${gpus(s)} to ${s.to}${s.from ? ` (now ${s.from})` : ""}`,
-    reload: () => "reload the driver",
-    "mig-clear": s => `destroy instances of ${gpus(s)}${s.from ? ` (now ${s.from})` : ""}`,
-    "mig-mode": s => `set ${gpus(s)} to ${s.to}`,
-    "mig-fill": s => `create ${s.to} on ${gpus(s)}`,
-};
+import { n, t } from "./text.js";
 
-export const count = (n, one, many = one + "s") => `${n} ${n === 1 ? one : many}`;
+// spaced returns the short form of MIG instances as dcm status has it: "2×2g.20gb" is "2 × 2g.20gb".
+const spaced = text => text.replace(/(\d)×(?=\d)/g, "$1 × ");
+
+const kinds = {
+    memory: s => (s.from ? t("request $1 for $0 (now $2)", gpus(s), s.to, s.from) : t("request $1 for $0", gpus(s), s.to)),
+    compute: s => (s.from ? t("switch $0 to $1 (now $2)", gpus(s), s.to, s.from) : t("switch $0 to $1", gpus(s), s.to)),
+    reload: () => t("reload the driver"),
+    "mig-clear": s => (s.from ? t("destroy instances of $0 (now $1)", gpus(s), s.from) : t("destroy instances of $0", gpus(s))),
+    "mig-mode": s => t("set $0 to $1", gpus(s), s.to),
+    "mig-fill": s => t("create $1 on $0", gpus(s), s.to),
+};
 
 function gpus(step) {
     if (step.devices.length === 1) return step.devices[0];
-    return step.devices.length ? count(step.devices.length, "GPU") : "the GPUs";
+    return step.devices.length ? n("$0 GPU", "$0 GPUs", step.devices.length) : t("the GPUs");
 }
 
-// plan converts the result of Plan(). Consecutive steps that differ only in their GPU are
-// merged.
-export function plan([profile, steps, clients]) {
+// plans converts the result of Plans() to plans by profile.
+export const plans = list => Object.fromEntries(list.map(o => [o.profile, plan(o)]));
+
+// plan converts an entry of Plans(). Consecutive steps that differ only in their GPU are merged.
+function plan(o) {
     const joined = [];
-    for (const [kind, devices, from, to] of steps) {
+    for (const { kind, gpu, hive, from = "", to = "" } of o.steps) {
+        const devices = hive && hive.length ? hive : gpu ? [gpu] : [];
         const last = joined.at(-1);
-        if (last && kind !== "memory" && kind !== "reload" && last.kind === kind && last.from === from && last.to === to)
+        if (last && kind !== "memory" && kind !== "reload" && last.kind === kind && last.from === spaced(from) && last.to === spaced(to))
             last.devices = last.devices.concat(devices);
-        else joined.push({ kind, devices, from, to });
+        else joined.push({ kind, devices, from: spaced(from), to: spaced(to) });
     }
-    return { profile, steps: joined.map(s => (kinds[s.kind] || (() => `${s.kind} ${gpus(s)} ${s.to}`))(s)), restarts: clients };
+    return {
+        profile: o.profile,
+        steps: joined.map(s => (kinds[s.kind] || (() => `${s.kind} ${gpus(s)} ${s.to}`))(s)),
+        reload: o.reload,
+        restarts: o.clients,
+        left: o.left,
+        rounds: o.rounds.map(r => ({ gpus: r.gpus, restarts: r.units || [] })),
+        after: after(o.gpus),
+        waits: reason(o.waits),
+        refused: reason(o.refused),
+        transient: Boolean(o.refused && o.refused.transient),
+        unfit: reason(o.error),
+    };
 }
 
-const gone = "dcm.service is not running.", start = "systemctl start dcm";
-const access = "Turn on administrative access.";
+const reason = e => (e ? { reason: e.text, hint: e.hint || "" } : null);
+
+// after groups the GPUs that would change by their mode after the change.
+function after(list) {
+    const by = new Map();
+    for (const g of list) by.set(g.mode, { mode: spaced(g.mode), partitions: g.partitions, gpus: (by.get(g.mode)?.gpus || 0) + 1 });
+    return [...by.values()];
+}
+
+const start = "systemctl start dcm";
+const stopped = () => ({ reason: t("dcm.service is not running."), hint: start });
 
 // refusal splits the error of a call into reason and hint.
 export function refusal(error) {
@@ -38,23 +65,25 @@ export function refusal(error) {
     switch (error.name) {
     case "org.freedesktop.DBus.Error.ServiceUnknown":
     case "org.freedesktop.DBus.Error.NameHasNoOwner":
-        return { reason: gone, hint: start };
+        return stopped();
     case "org.freedesktop.DBus.Error.NoReply":
-        return { reason: "dcm.service exited before it answered. The change may have been made.", hint: "" };
+        return { reason: t("dcm.service exited before it answered. The change may have been made."), hint: "" };
     case "org.freedesktop.DBus.Error.AccessDenied":
     case "org.freedesktop.DBus.Error.InteractiveAuthorizationRequired":
-        return { reason: text, hint: access };
+        return { reason: text, hint: t("Turn on administrative access.") };
     }
-    if (error.problem === "not-found") return { reason: gone, hint: start };
+    if (error.problem === "not-found") return stopped();
     const [reason, hint = ""] = text.split("\nhint: ");
     return { reason, hint };
 }
 
 // effort summarises a plan in a few words.
-export function effort({ steps, restarts }) {
-    if (!steps.length) return "no change";
-    const words = steps.includes(kinds.reload()) ? ["reloads the driver"] : ["switches GPUs"];
-    if (restarts.length) words.push(`restarts ${count(restarts.length, "unit")}`);
+export function effort({ steps, restarts, reload, refused, unfit }) {
+    if (unfit) return t("not supported by this node");
+    if (!steps.length) return t("no change");
+    if (refused) return t("would be refused now");
+    const words = [reload ? t("reloads the driver") : t("switches GPUs")];
+    if (restarts.length) words.push(n("restarts $0 unit", "restarts $0 units", restarts.length));
     return words.join(", ");
 }
 
@@ -66,7 +95,7 @@ export function past(entries) {
         took: e.finished ? duration(Date.parse(e.finished) - Date.parse(e.started)) : "",
         result: e.result,
         profile: e.profile,
-        changed: `${e.changed} of ${e.gpus}`,
+        changed: t("$0 of $1", e.changed, e.gpus),
         asked: asked(e.asked || {}),
         error: e.error || "",
     }));
@@ -74,14 +103,17 @@ export function past(entries) {
 
 function asked({ why, who }) {
     const name = who && (who.login || who.sudo || who.user);
-    return [why, name ? `by ${name}` : ""].filter(Boolean).join(" ");
+    return [why, name ? t("by $0", name) : ""].filter(Boolean).join(" ");
 }
 
 export function duration(ms) {
     if (!(ms >= 0)) return "";
     if (ms < 1000) return `${Math.round(ms)} ms`;
     const s = ms / 1000;
-    return s < 60 ? `${Math.round(s * 10) / 10} s` : `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+    if (s < 60) return `${Math.round(s * 10) / 10} s`;
+    const [whole, unit, part, small] = s < 3600 ? [60, "min", 1, "s"] : [3600, "h", 60, "min"];
+    const rest = Math.round(s % whole / part);
+    return `${Math.floor(s / whole)} ${unit}` + (rest ? ` ${rest} ${small}` : "");
 }
 
 // news is the sentence for a screen reader when the model has changed; "" if the change
@@ -90,7 +122,7 @@ export function news(before, now) {
     if (!before) return "";
     if (now.run && now.run.running && now.busy) {
         const steps = now.run.steps, at = steps.at(-1);
-        const said = `Applying ${now.run.profile}` + (at ? `, step ${steps.length}: ${at.text}` : "");
+        const said = at ? t("Applying $0, step $1: $2", now.run.profile, steps.length, at.text) : t("Applying $0", now.run.profile);
         const was = before.run && before.run.running ? before.run.steps.length : -1;
         return was === steps.length ? "" : said;
     }

@@ -1,14 +1,18 @@
 // What the page makes of accounts, plans and refusals, without a browser: node --test
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
+import { Script } from "node:vm";
 
-// The page's modules have no package.json with their type.
-const load = name => import("data:text/javascript," + encodeURIComponent(readFileSync(new URL(`../${name}`, import.meta.url), "utf8")));
+const source = name => readFileSync(new URL(`../${name}`, import.meta.url), "utf8");
 
-const { model, bytes, kind, shape, tone } = await load("model.js");
-const { duration, effort, news, past, plan, refusal } = await load("words.js");
+// The page's modules have no package.json with their type, so each is loaded as the data of an address.
+const address = name => "data:text/javascript," + encodeURIComponent(source(name).replace(/from "\.\/([^"]+)"/g, (_, other) => `from "${address(other)}"`));
+const load = name => import(address(name));
+
+const { model, bytes, kind, planned, shape, tone } = await load("model.js");
+const { duration, effort, news, past, plans, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
 
 const account = () => ({
@@ -111,8 +115,8 @@ test("a host without GPUs is empty, and one whose GPUs are missing is not", () =
 });
 
 test("a GPU of slices is as well", () => {
-    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb"] }), "3g.40gb + 1g.10gb");
-    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb", "1g.10gb"] }), "3g.40gb + 2 × 1g.10gb");
+    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb"] }), "3g.40gb, 1g.10gb");
+    assert.equal(shape({ slices: ["3g.40gb", "1g.10gb", "1g.10gb"] }), "3g.40gb, 2 × 1g.10gb");
     assert.equal(shape({ whole: "MIG off" }), "MIG off");
     assert.deepEqual(["CPX/NPS4", "SPX", "1g.10gb", "?"].map(kind), ["parts-8", "parts-1", "parts-slice", "parts-other"]);
 });
@@ -141,9 +145,24 @@ test("a run has a text for each step", () => {
         ["2 GPUs: requested NPS4", true, true], ["reloading the driver", true, false], ["undo: a: switch to SPX", false, false],
     ]);
     assert.deepEqual([m.run.done, m.gpus[0].reloading], [1, true]);
+    a.profile.applied = "";
     const failed = { kind: "compute", gpu: "a", to: "SPX", started: "2026-11-21T12:00:00Z", finished: "2026-11-21T12:00:02Z", error: "busy" };
     a.last_run = { profile: "spx", result: "failed", steps: [failed], gpus: [{ address: "0000:05:00.0", error: "busy" }] };
     assert.deepEqual([model(a).run.steps[0].text, model(a).run.steps[0].took, model(a).gpus[0].error], ["a: could not be switched to SPX", 2000, "busy"]);
+});
+
+test("the error of a GPU is history when the selected profile is on the GPUs", () => {
+    const a = account();
+    a.last_run = { profile: "spx", result: "failed", gpus: [{ address: "0000:05:00.0", error: "busy" }] };
+    assert.equal(model(a).gpus[0].error, "busy");
+    a.profile.applied = "cpx-nps4";
+    assert.equal(model(a).gpus[0].error, "");
+});
+
+test("while the files have an error, the last good selection is shown", () => {
+    const a = account();
+    Object.assign(a.profile, { selected: "", in_force: "cpx-nps4", applied: "cpx-nps4", broken: "dcm.toml:1: not TOML" });
+    assert.deepEqual([model(a).selected, model(a).broken], ["cpx-nps4", "dcm.toml:1: not TOML"]);
 });
 
 test("a client is stopped on purpose during a change", () => {
@@ -167,16 +186,76 @@ test("a GPU that a run has switched is drawn so before the run is over", () => {
     assert.equal(model(a).gpus[0].mode, "CPX/NPS4");
 });
 
+// entry is an entry of Plans().
+const entry = (profile, steps, more = {}) => ({ profile, steps, clients: [], reload: false, holders: [], left: [], rounds: [], gpus: [], ...more });
+const compute = gpu => ({ kind: "compute", gpu, from: "SPX", to: "CPX" });
+
 test("a plan has its restarts, and consecutive GPUs are one step", () => {
-    const p = plan(["cpx", [["compute", ["a"], "SPX", "CPX"], ["compute", ["b"], "SPX", "CPX"]], ["x.service"]]);
-    assert.deepEqual(p, { profile: "cpx", steps: ["switch 2 GPUs to CPX (now SPX)"], restarts: ["x.service"] });
-    assert.equal(effort(p), "switches GPUs, restarts 1 unit");
-    const n = plan(["nps4", [["memory", ["a", "b"], "NPS1", "NPS4"], ["reload", [], "", ""]], []]);
-    assert.deepEqual(n.steps, ["request NPS4 for 2 GPUs (now NPS1)", "reload the driver"]);
-    assert.equal(effort(n), "reloads the driver");
-    assert.equal(effort(plan(["x", [], []])), "no change");
-    const mig = plan(["mixed", [["mig-clear", ["a"], "1g.10gb", ""], ["mig-fill", ["a"], "", "3g.40gb"], ["mig-fill", ["b"], "", "3g.40gb"]], []]);
+    const { cpx } = plans([entry("cpx", [compute("a"), compute("b")], { clients: ["x.service"] })]);
+    assert.deepEqual([cpx.steps, cpx.restarts], [["switch 2 GPUs to CPX (now SPX)"], ["x.service"]]);
+    assert.equal(effort(cpx), "switches GPUs, restarts 1 unit");
+    const { nps4 } = plans([entry("nps4", [{ kind: "memory", gpu: "a", hive: ["a", "b"], from: "NPS1", to: "NPS4" }, { kind: "reload" }], { reload: true })]);
+    assert.deepEqual(nps4.steps, ["request NPS4 for 2 GPUs (now NPS1)", "reload the driver"]);
+    assert.equal(effort(nps4), "reloads the driver");
+    assert.equal(effort(plans([entry("x", [])]).x), "no change");
+    const { mig } = plans([entry("mig", [{ kind: "mig-clear", gpu: "a", from: "1g.10gb" }, { kind: "mig-fill", gpu: "a", to: "3g.40gb" }, { kind: "mig-fill", gpu: "b", to: "3g.40gb" }])]);
     assert.deepEqual(mig.steps, ["destroy instances of a (now 1g.10gb)", "create 3g.40gb on 2 GPUs"]);
+});
+
+test("a plan says whether it would be refused, and whether a retry may help", () => {
+    const { cpx, odd } = plans([
+        entry("cpx", [compute("a")], { refused: { text: "a is held", hint: "end it", transient: true } }),
+        entry("odd", [], { error: { text: "no GPU has TPX" } }),
+    ]);
+    assert.deepEqual([cpx.refused, cpx.transient, effort(cpx)], [{ reason: "a is held", hint: "end it" }, true, "would be refused now"]);
+    assert.deepEqual([odd.unfit, odd.refused, effort(odd)], [{ reason: "no GPU has TPX", hint: "" }, null, "not supported by this node"]);
+});
+
+test("a plan has a picture of the GPUs after it", () => {
+    const gpu = (mode, partitions) => ({ address: "a", mode, partitions });
+    const { x } = plans([entry("x", [compute("a")], { gpus: [gpu("CPX/NPS4", 8), gpu("CPX/NPS4", 8), gpu("SPX/NPS1", 1)] })]);
+    assert.deepEqual(x.after, [{ mode: "CPX/NPS4", partitions: 8, gpus: 2 }, { mode: "SPX/NPS1", partitions: 1, gpus: 1 }]);
+    assert.deepEqual(planned("CPX/NPS4").map(d => d.cells.length), [2, 2, 2, 2]);
+    assert.deepEqual(planned("3g.40gb, 2 × 2g.20gb")[0].cells.map(c => c.kind), Array(3).fill("parts-slice"));
+    assert.deepEqual(planned("MIG off"), []);
+    assert.equal(plans([entry("m", [], { gpus: [gpu("3g.40gb, 2×2g.20gb", 3)] })]).m.after[0].mode, "3g.40gb, 2 × 2g.20gb");
+});
+
+test("a reservation without partitions has its reason", () => {
+    const a = account();
+    a.reservations = [
+        { name: "llm", unit: "llm.service", wants: 1, partitions: ["0000:05:00.0-3"], exclusive: true, share: 0, reason: "1 of 0000:05:00.0" },
+        { name: "big", unit: "", wants: 9, partitions: [], exclusive: false, share: 0, reason: "4 of 9 are free" },
+    ];
+    assert.deepEqual(model(a).reservations.map(r => [r.name, r.unit, r.partitions, r.reason]), [
+        ["llm", "llm.service", "0000:05:00.0-3, exclusive", "1 of 0000:05:00.0"], ["big", "", "", "4 of 9 are free"],
+    ]);
+});
+
+// texts returns the texts of the page that are translated, those with a number with their plural.
+function texts() {
+    const found = new Map();
+    for (const name of readdirSync(new URL("..", import.meta.url)).filter(f => f.endsWith(".js") && !f.startsWith("po."))) {
+        for (const [, one] of source(name).matchAll(/\bt\("((?:[^"\\]|\\.)*)"/g)) found.set(one, null);
+        for (const [, one, many] of source(name).matchAll(/\bn\("([^"]*)", "([^"]*)"/g)) found.set(one, many);
+    }
+    for (const [, one] of source("index.html").matchAll(/(?:translate="yes">|aria-label=")([^<"]+)[<"]/g)) found.set(one, null);
+    return found;
+}
+
+test("every text has a German one with the same values", () => {
+    let german;
+    new Script(source("po.de.js")).runInNewContext({ cockpit: { locale: all => (german = all) } });
+    const { "": header, ...translated } = german;
+    assert.equal(header.language, "de");
+    const wanted = texts();
+    assert.ok(wanted.size > 100);
+    assert.deepEqual(Object.keys(translated).sort(), [...wanted.keys()].sort());
+    const values = text => [...text.matchAll(/\$\d/g)].map(String).sort();
+    for (const [one, [many, ...out]] of Object.entries(translated)) {
+        assert.deepEqual([many, out.length], [wanted.get(one), many ? 2 : 1], one);
+        for (const text of out) assert.deepEqual(values(text), values(one), one);
+    }
 });
 
 test("a refusal is parted from its hint", () => {
@@ -194,7 +273,7 @@ test("the history begins with the last run", () => {
     ]);
     assert.deepEqual([last.result, last.took, last.asked], ["running", "", ""]);
     assert.deepEqual([first.took, first.changed, first.asked], ["400 ms", "8 of 8", "dcm use by ada"]);
-    assert.deepEqual([duration(1500), duration(90_000), duration(NaN)], ["1.5 s", "1 min 30 s", ""]);
+    assert.deepEqual([duration(1500), duration(90_000), duration(120_000), duration(7_200_000), duration(NaN)], ["1.5 s", "1 min 30 s", "2 min", "2 h", ""]);
     assert.equal(bytes(0), "");
 });
 

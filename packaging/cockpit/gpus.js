@@ -1,0 +1,61 @@
+// The GPUs and their partitions.
+
+import { el, pf } from "./dom.js";
+import { n, t, time } from "./text.js";
+
+export function legend(gpus) {
+    const cells = gpus.flatMap(g => g.domains.flatMap(d => d.cells));
+    const kinds = new Map(cells.map(c => [c.kind, c.mode]));
+    const key = (kind, text) => el("li", {}, el("span", { class: `dcm-key ${kind}`, "aria-hidden": "true" }), text);
+    if (!cells.length) return [];
+    return [
+        ...[...kinds].map(([kind, mode]) => key(kind, kind === "parts-slice" ? t("MIG instance") : mode)),
+        key("free", t("free")), key("free held", t("held")),
+        cells.some(c => c.kept.length) && key("free kept", t("reserved")),
+    ];
+}
+
+// long reports whether the mode has a line of its own: that of a GPU with MIG lists its instances.
+const long = g => g.kind === "parts-slice" || g.kind === "parts-other";
+
+export function gpu(g) {
+    const moving = g.want || g.pending;
+    const tone = g.lost || g.error ? "bad" : moving ? "moving" : g.why || g.reloading ? "alone" : "";
+    return el("li", { class: `dcm-card ${pf("card")} ${tone}`, "data-address": g.address, "data-mode": g.mode },
+        el("div", { class: "dcm-card-top" },
+            el("h3", {}, g.title, el("small", {}, g.model)),
+            g.mode && !long(g) && el("span", { class: `dcm-mode ${g.kind}` }, g.mode)),
+        el("code", { class: "dcm-address" }, g.address),
+        g.mode && long(g) && el("p", { class: `dcm-mode ${g.kind}`, title: g.mode }, g.mode),
+        picture(g),
+        el("div", { class: "dcm-card-foot" }, foot(g)));
+}
+
+function foot(g) {
+    if (g.lost) return g.since ? [t("missing since"), " ", el("time", { datetime: g.since }, time(g.since))] : t("missing");
+    if (g.why) return t("not managed: $0", g.why);
+    if (g.reloading) return t("the driver is being reloaded");
+    if (g.error) return el("details", {}, el("summary", { class: "dcm-bad" }, t("could not be changed")), el("p", { class: "dcm-error" }, g.error));
+    if (g.want) return g.left ? t("to be $0, when its holders have ended", g.want) : t("to be $0", g.want);
+    if (g.pending) return t("$0 takes effect when the driver is loaded next", g.pending);
+    const free = g.count - g.held;
+    return [
+        n("$0 partition", "$0 partitions", g.count),
+        g.count === 1 ? (free ? t("free") : t("held")) : free === g.count ? t("all free") : free ? t("$0 free", free) : t("all held"),
+        g.open.length && t("$0 open", g.open.join(", ")), g.skipped && t("skipped by the profile"),
+    ].filter(Boolean).join(", ");
+}
+
+function picture(g) {
+    if (!g.domains.length) return el("div", { class: "dcm-silicon empty", role: "img", "aria-label": g.lost ? t("missing") : t("not partitioned") });
+    return el("ul", { class: "dcm-silicon", "aria-label": t("Partitions of $0", g.title) }, g.domains.map(d =>
+        el("li", { class: "dcm-domain", "aria-label": g.domains.length > 1 ? t("Memory domain $0", d.index) : null },
+            el("ul", { class: "dcm-cells" }, d.cells.map(cell)))));
+}
+
+function cell(c) {
+    const out = el("li", { class: `dcm-cell ${c.kind} ${c.held ? "held" : "free"} ${c.kept.length ? "kept" : ""}`, title: c.label },
+        el("span", { "aria-hidden": "true" }, String(c.index)), el("span", { class: "dcm-unseen" }, c.label));
+    if (c.share) out.style.flexGrow = String(Math.round(c.share * 1000));
+    return out;
+}
