@@ -50,7 +50,7 @@ func (p *Preview) Judge(cfg *config.Config, d apply.Difference, f daemon.Forecas
 type Outlook struct {
 	Preview
 	GPUs  []PlannedGPU    `json:"gpus"`            // those that the steps change, as they would be
-	Error *runstate.Error `json:"error,omitempty"` // why the GPUs cannot have the profile; there are no steps then
+	Error *runstate.Error `json:"error,omitempty"` // why the GPUs do not support the profile; there are no steps then
 }
 
 // PlannedGPU is a GPU as it would be after a change.
@@ -131,7 +131,7 @@ func (o outlooker) of(profile string) (Outlook, error) {
 	return out, nil
 }
 
-// compare returns the steps to a profile, or why the GPUs cannot have it.
+// compare returns the steps to a profile, or why the GPUs do not support it.
 func (o outlooker) compare(profile string) (apply.Difference, error) {
 	p, err := o.cfg.Lookup(profile)
 	if err != nil {

@@ -35,6 +35,9 @@ func TestCallsOfUsers_ReadNoConfiguration(t *testing.T) {
 	if _, err := c.Plan(t.Context(), dbusapi.Caller{UID: 1000}, "cxp"); err == nil || !strings.Contains(err.Error(), "no such profile") {
 		t.Errorf("a plan: %v", err)
 	}
+	if text, err := c.Plans(t.Context()); err != nil || text != "[]" {
+		t.Errorf("the plans on a host without GPUs: %s, %v", text, err)
+	}
 }
 
 // asked is a daemon that is at rest with one state, whatever it is asked.
