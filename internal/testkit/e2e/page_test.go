@@ -4,169 +4,74 @@ import (
 	"context"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/testkit/e2e"
-	"dcm/internal/testkit/e2e/remote"
 	"dcm/internal/testkit/e2e/webdriver"
-	"dcm/internal/testkit/testdeadline"
 )
 
-// cockpitConf permits connections from the same host without a certificate.
-const cockpitConf = "[WebService]\nAllowUnencrypted=true\n"
-
-// inFrame selects the frame in which Cockpit shows a page.
-const inFrame = `iframe[name="cockpit1:localhost/dcm"]`
-
 // TestPage tests the page in Cockpit with a browser. It is not part of make test, because its
-// root is several times as large as the others.
+// roots are several times as large as the others.
 func TestPage(t *testing.T) {
 	if os.Getenv("DCM_PAGE") == "" {
 		t.Skip("the page is tried by make test-page, which sets DCM_PAGE")
 	}
 	requireContainers(t)
 	p := buildProduct(t)
-	seed, err := e2e.Node("mi300x-8", p.sim)
+	axe := axeCore(t)
+	t.Run("Cockpit 337", func(t *testing.T) {
+		b := openPage(t, p, axe, "trixie", "mi300x-8", nil)
+		b.readOnly()
+		b.administrator()
+		b.plans()
+		b.applies()
+		b.refused()
+		b.byKeyboard()
+		b.looks()
+		b.partitionsWithoutPointer()
+		b.wrong()
+		b.withoutDaemon()
+	})
+	t.Run("Cockpit 287", func(t *testing.T) {
+		b := openPage(t, p, axe, "bookworm", "mi300x-8", nil)
+		b.readOnly()
+		b.administrator()
+		b.plans()
+		b.applies()
+		b.refused()
+		b.looks()
+	})
+	t.Run("leases", func(t *testing.T) { openPage(t, p, axe, "trixie", "mi300x-8", driverless()).allocations() })
+	t.Run("two vendors", func(t *testing.T) { openPage(t, p, axe, "trixie", "mi300x-4+h100-4", nvidiaSeed(t)).mixed() })
+	t.Run("no GPUs", func(t *testing.T) {
+		openPage(t, p, axe, "trixie", "mi300x-8", e2e.Seed{"/etc/systemd/system/e2e-node.service": {Link: "/dev/null"}}).withoutGPUs()
+	})
+}
+
+// openPage boots a node with Cockpit of a Debian release, and opens a browser in it.
+func openPage(t *testing.T, p product, axe []byte, suite, kind string, more e2e.Seed) browser {
+	t.Helper()
+	seed, err := e2e.Node(kind, p.sim)
 	if err != nil {
 		t.Fatal(err)
 	}
 	maps.Copy(seed, e2e.Seed{
-		"/etc/e2e/kind":             {Content: []byte("KIND=mi300x-8\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --switch-latency=500ms --reload-latency=2s\n")},
+		simulated:                   {Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --switch-latency=500ms --reload-latency=2s\n")},
 		"/etc/cockpit/cockpit.conf": {Content: []byte(cockpitConf)},
 		"/root/dcm.deb":             {Content: only(t, p.packages+"/dcm_*_amd64.deb")},
 		"/root/cockpit-dcm.deb":     {Content: only(t, p.packages+"/cockpit-dcm_*_all.deb")},
 	})
-	m := boot(t, e2e.Page("trixie"), p.agent, seed)
+	maps.Copy(seed, more)
+	m := boot(t, e2e.Page(suite), p.agent, seed)
 	m.run("dpkg --install /root/dcm.deb /root/cockpit-dcm.deb")
-	m.ready()
-	m.run("useradd --create-home --shell /bin/bash --groups sudo ada; echo ada:geheim | chpasswd")
+	m.run("useradd --create-home --shell /bin/bash --groups sudo,dcm ada; echo ada:geheim | chpasswd")
 	m.run("systemctl start cockpit.socket; systemd-run --quiet --unit=driver chromedriver --port=9515")
 	m.run("curl --silent --retry 60 --retry-all-errors --retry-delay 1 http://127.0.0.1:9515/status")
-
 	b := m.browser()
-	b.readOnly()
-	b.administrator()
-	b.plans()
-	b.applies()
-	b.refused()
-	b.byKeyboard()
-	b.inTheDark()
-}
-
-// browser is a browser in the machine. Its errors fail the test.
-type browser struct {
-	machine
-	s *webdriver.Session
-}
-
-func (m machine) browser() browser {
-	m.t.Helper()
-	ask := func(ctx context.Context, method, path string, body []byte) ([]byte, error) {
-		r, err := remote.Run(ctx, m.Shared("agent.sock"), remote.Command{Stdin: body, Argv: []string{
-			"curl", "--silent", "--show-error", "--request", method, "--header", "Content-Type: application/json", "--data-binary", "@-", "http://127.0.0.1:9515" + path,
-		}})
-		return []byte(r.Stdout), err
-	}
-	b := browser{machine: m}
-	b.does(func(ctx context.Context) (err error) {
-		b.s, err = webdriver.New(ctx, ask, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-			"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-			"--hide-scrollbars", "--user-data-dir="+m.run("mktemp --directory"))
-		return err
-	})
-	m.t.Cleanup(func() {
-		ctx, cancel := testdeadline.Context(context.Background(), waitTimeout)
-		defer cancel()
-		if err := b.s.Close(ctx); err != nil {
-			m.t.Log(err)
-		}
-	})
-	b.does(func(ctx context.Context) error { return b.s.Size(ctx, 1500, 1750) })
+	b.axe, b.suite = axe, suite
 	return b
-}
-
-// does runs an action of the browser, for at most waitTimeout.
-func (b browser) does(what func(context.Context) error) {
-	b.t.Helper()
-	ctx, cancel := testdeadline.Context(b.t.Context(), waitTimeout)
-	defer cancel()
-	err := what(ctx)
-	if err == nil {
-		return
-	}
-	if b.s != nil {
-		b.picture("failure")
-		var page string
-		b.s.Read(b.t.Context(), "return document.body.innerText", &page)
-		b.t.Logf("text of the page:\n%s", page)
-	}
-	b.t.Fatal(err)
-}
-
-func (b browser) await(expression string) {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Await(ctx, expression) })
-}
-
-func (b browser) click(selector string) {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Click(ctx, selector) })
-}
-
-func (b browser) read(expression string) (text string) {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Read(ctx, "return String("+expression+")", &text) })
-	return text
-}
-
-// picture stores a picture if the environment variable for it is set.
-func (b browser) picture(name string) {
-	b.t.Helper()
-	dir := os.Getenv("DCM_PAGE")
-	if !filepath.IsAbs(dir) {
-		return
-	}
-	var at any
-	b.s.Read(b.t.Context(), "return window.scrollTo(0, 0)", &at)
-	png, err := b.s.Picture(b.t.Context())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644)
-	}
-	if err != nil {
-		b.t.Error(err)
-	}
-}
-
-// login logs in as ada, with administrative access or without.
-func (b browser) login(access string) {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Open(ctx, "http://localhost:9090/dcm") })
-	b.await(`document.querySelector("#login-user-input")?.offsetParent`)
-	b.read(`localStorage.setItem("superuser:ada", "` + access + `")`)
-	b.does(func(ctx context.Context) error { return b.s.Type(ctx, "#login-user-input", "ada") })
-	b.does(func(ctx context.Context) error {
-		return b.s.Type(ctx, "#login-password-input", "geheim"+webdriver.Enter)
-	})
-	b.page()
-}
-
-// page goes to the page, and waits until it shows the node.
-func (b browser) page() {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, "") })
-	b.await(`document.querySelector('` + inFrame + `')`)
-	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, inFrame) })
-	b.await(`document.querySelectorAll("#gpus > li").length == 8 && document.querySelectorAll(".dcm-profile").length > 3`)
-}
-
-// logout drops the session, like a restart of the browser.
-func (b browser) logout() {
-	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, "") })
-	b.does(func(ctx context.Context) error { return b.s.Forget(ctx) })
 }
 
 // choose selects a profile and waits for its plan.
@@ -178,17 +83,19 @@ func (b browser) choose(profile string) {
 
 func (b browser) planned(profile string) {
 	b.t.Helper()
-	b.await(`document.querySelector("#plan h2").textContent == "Plan for ` + profile + `" && document.querySelector("#steps")`)
+	b.await(`document.querySelector("#plan h2").textContent == "Plan for ` + profile + `" && document.querySelector("#steps") && document.querySelector("#plan").ariaBusy == "false"`)
 }
 
 // all returns an expression: each GPU is shown with the mode and this number of partitions.
 func all(mode string, parts string) string {
-	return `document.querySelectorAll("#gpus > li[data-mode='` + mode + `']").length == 8 && document.querySelectorAll(".dcm-cell").length == 8 * ` + parts
+	return `document.querySelectorAll("#gpus > li[data-mode='` + mode + `']").length == 8 && document.querySelectorAll(".dcm-cell:not(.planned)").length == 8 * ` + parts
 }
 
 // readOnly: without administrative access the page shows everything and permits no change.
 func (b browser) readOnly() {
 	b.t.Helper()
+	b.ready()
+	b.stalled()
 	b.login("none")
 	b.await(all("CPX/NPS1", "8"))
 	b.choose("spx-fast")
@@ -198,7 +105,7 @@ func (b browser) readOnly() {
 	if got := b.read(`document.querySelector("#apply-why").textContent`); !strings.Contains(got, "administrative access") {
 		b.t.Errorf("the reason is %q", got)
 	}
-	b.picture("1-read-only")
+	b.picture("02-read-only")
 	b.logout()
 }
 
@@ -209,7 +116,7 @@ func (b browser) administrator() {
 	b.await(all("CPX/NPS1", "8"))
 	b.await(`document.querySelector("#history tbody tr")`)
 	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent && n.textContent != "…")`)
-	b.picture("2-node")
+	b.picture("03-node")
 	// An open page makes no calls while nothing changes.
 	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {
 		b.t.Errorf("calls on the bus without a change: %s", asked.Stdout)
@@ -227,7 +134,7 @@ func (b browser) plans() {
 	if got := b.read(`document.querySelector("#restarts").textContent`); !strings.Contains(got, exporter) || !strings.Contains(got, agentUnit) {
 		b.t.Errorf("restarts are %q", got)
 	}
-	b.picture("3-plan")
+	b.picture("04-plan")
 	b.untouched(before)
 }
 
@@ -235,15 +142,23 @@ func (b browser) plans() {
 func (b browser) applies() {
 	b.t.Helper()
 	b.click("#apply")
+	b.await(`document.querySelector("#confirm").open && document.querySelector("#confirm-text").textContent.includes("` + exporter + `")`)
+	b.picture("32-confirm-reload")
+	b.click("#confirm-no")
+	b.await(`!document.querySelector("#confirm").open && !document.querySelector(".dcm-run")`)
+	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	b.click("#apply")
+	b.click("#confirm-yes")
 	b.await(`document.querySelector(".dcm-run .dcm-steps li")`)
-	b.picture("4-applying")
+	b.picture("05-applying")
 	b.await(all("CPX/NPS4", "8"))
 	b.await(`!document.querySelector(".dcm-run") && document.querySelector("#history tbody tr").textContent.includes("applied")`)
 	b.has(cpx)
 	b.choose("spx-fast")
 	b.click("#apply")
+	b.click("#confirm-yes")
 	b.await(`document.querySelector(".dcm-run .dcm-steps li.over")`)
-	b.picture("5-switching")
+	b.picture("06-switching")
 	b.await(all("SPX/NPS1", "1"))
 	b.has(spx)
 	b.choose("cpx-fast")
@@ -252,18 +167,30 @@ func (b browser) applies() {
 	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 }
 
-// refused: the page names the holder of a GPU that blocks a change, with a hint.
+// refused: the plan says beforehand that a holder would block the change. After a refusal the user can return
+// to the former profile.
 func (b browser) refused() {
 	b.t.Helper()
 	b.run(`systemd-run --quiet --unit=training sh -c 'exec 3</dev/dri/renderD130 4</dev/kfd; exec sleep infinity'`)
 	b.choose("spx-fast")
-	b.click("#apply")
-	b.await(`document.querySelector("#plan [role=alert] .dcm-hint")`)
+	b.click("#look")
+	b.await(`document.querySelector("#plan .pf-m-warning .dcm-hint") && document.querySelector("#apply").textContent.includes("when possible")`)
 	b.await(`document.querySelector("#holders").textContent.includes("` + training + `") && document.querySelector(".dcm-cell.held")`)
-	if got := b.read(`document.querySelector("#plan [role=alert]").textContent`); !strings.Contains(got, training) {
-		b.t.Errorf("the refusal is %q", got)
+	if got := b.read(`document.querySelector("#plan .pf-m-warning").textContent`); !strings.Contains(got, training) {
+		b.t.Errorf("the plan does not name the holder: %q", got)
 	}
-	b.picture("6-refused")
+	b.picture("07-would-be-refused")
+	b.click("#apply")
+	b.await(`document.querySelector("#keep") && document.querySelector("#health .dcm-hint") && document.querySelector("#health").textContent.includes("` + training + `")`)
+	b.await(`document.querySelector("#live").textContent.includes("` + training + `")`)
+	b.picture("08-refused")
+	b.click("#keep")
+	b.await(`document.querySelector("#verdict").textContent && !document.querySelector("#keep") && document.querySelector(".pf-m-green")`)
+	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	b.choose("spx-fast")
+	b.await(`document.querySelector("#apply").textContent.includes("when possible")`)
+	b.click("#apply")
+	b.await(`document.querySelector("#keep")`)
 	b.run("systemctl stop training")
 	b.await(all("SPX/NPS1", "1")) // without an action, after the end of the holder
 }
@@ -292,27 +219,8 @@ func (b browser) byKeyboard() {
 	if got := b.read(`document.activeElement.id`); got != "apply" {
 		b.t.Errorf("focus after the profiles: got %q", got)
 	}
-	b.picture("7-keyboard")
+	b.picture("09-keyboard")
 	press(webdriver.Enter)
 	b.await(all("CPX/NPS1", "8"))
 	b.await(`document.querySelector("#live").textContent.includes("cpx-fast")`)
-}
-
-// inTheDark: the page immediately follows Cockpit's light or dark style.
-func (b browser) inTheDark() {
-	b.t.Helper()
-	ground := `getComputedStyle(document.body).backgroundColor`
-	light := b.read(ground)
-	b.run(`systemd-run --quiet --unit=training sh -c 'exec 3</dev/dri/renderD130 4</dev/dri/renderD131 5</dev/dri/renderD157; exec sleep infinity'`)
-	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, "") })
-	b.read(`localStorage.setItem("shell:style", "dark") || window.dispatchEvent(new CustomEvent("cockpit-style", { detail: { style: "dark" } }))`)
-	b.page()
-	b.await(`document.documentElement.classList.contains("dcm-dark")`)
-	if dark := b.read(ground); dark == light {
-		b.t.Errorf("the style is the same in dark and light mode: %s", dark)
-	}
-	b.click("#look")
-	b.await(`document.querySelector(".dcm-cell.held")`)
-	b.picture("8-dark")
-	b.run("systemctl stop training")
 }

@@ -168,3 +168,8 @@ func (s *Session) do(ctx context.Context, method, path string, body, to any) err
 
 // Forget removes the cookies of the page.
 func (s *Session) Forget(ctx context.Context) error { return s.do(ctx, "DELETE", "/cookie", nil, nil) }
+
+// Chrome runs a command of the DevTools protocol. Only Chromium's driver has it.
+func (s *Session) Chrome(ctx context.Context, command string, params map[string]any) error {
+	return s.do(ctx, "POST", "/goog/cdp/execute", map[string]any{"cmd": command, "params": params}, nil)
+}
