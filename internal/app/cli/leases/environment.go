@@ -28,12 +28,7 @@ const migPrefix = "MIG-"
 // environment returns the environment of the command: the caller's, and what describes the lease. parts
 // are the partitions of the host. The notes name inherited variables that hide partitions of the lease.
 func environment(inherited []string, l dbusapi.Lease, parts []runstate.Part) (env, notes []string) {
-	var own []runstate.Part
-	for _, name := range l.Partitions {
-		if i := slices.IndexFunc(parts, func(p runstate.Part) bool { return p.Name == name }); i >= 0 {
-			own = append(own, parts[i])
-		}
-	}
+	own := ownParts(l.Partitions, parts)
 	inherited = withoutLease(inherited)
 	notes = filters(inherited, own)
 	env = append(inherited, leaseVariable+"="+l.Unit, partitionsVariable+"="+strings.Join(l.Partitions, " "))
@@ -50,6 +45,17 @@ func environment(inherited []string, l dbusapi.Lease, parts []runstate.Part) (en
 		env = append(env, cudaVariable+"="+strings.Join(devices, ","))
 	}
 	return env, notes
+}
+
+// ownParts returns those of the partitions that have these names.
+func ownParts(names []string, parts []runstate.Part) []runstate.Part {
+	var own []runstate.Part
+	for _, name := range names {
+		if i := slices.IndexFunc(parts, func(p runstate.Part) bool { return p.Name == name }); i >= 0 {
+			own = append(own, parts[i])
+		}
+	}
+	return own
 }
 
 // withoutLease removes the variables of an outer lease: a process in a lease can request another one.

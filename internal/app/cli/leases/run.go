@@ -33,7 +33,7 @@ import (
 // RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own",
 		Long: `Execute the command with a lease: partitions that no other holder has, until the last
 process of the lease exits. The command can open these partitions and no others.
@@ -55,6 +55,7 @@ A lease requires that a profile was applied since boot.`,
 	f.StringVar(&w.Make, "make", "", "create a MIG instance of this `PROFILE`, such as 3g.40gb, and destroy it at the end of the lease")
 	f.BoolVar(&w.Exclusive, "exclusive", false, "deny the partitions to all other processes")
 	f.IntVar(&w.Share, "share", 0, "share the partitions with up to `N` leases in total")
+	numa := f.Bool("numa", false, "bind the command to the processors and memory of the partitions' NUMA node")
 	f.BoolVar(&w.Wait, "wait", false, "wait in the queue until enough partitions are free")
 	console.DurationFlag(cmd, &w.Time, "time", "", "end the lease after that `TIME`, such as 2h")
 	f.BoolVar(&w.DryRun, "dry-run", false, "print which partitions would be granted, and change nothing")
@@ -68,6 +69,9 @@ A lease requires that a profile was applied since boot.`,
 		if err == nil {
 			err = checkHypothetical(s, w)
 		}
+		if err == nil && *numa && s.Hypothetical() {
+			err = errors.New("--numa cannot be combined with --free or --node")
+		}
 		if err != nil {
 			return exitcode.With(exitcode.Usage, err)
 		}
@@ -75,9 +79,9 @@ A lease requires that a profile was applied since boot.`,
 			w.Command = strings.ToValidUTF8(filepath.Base(given[0]), "\uFFFD")
 		}
 		if w.DryRun {
-			return showChoice(c.Context(), h, con, s, w, *asJSON)
+			return showChoice(c.Context(), h, con, s, w, *numa, *asJSON)
 		}
-		return runWith(c.Context(), h, con, w, given)
+		return runWith(c.Context(), h, con, w, *numa, given)
 	}
 	return cmd
 }
@@ -151,7 +155,7 @@ func checkHypothetical(s nodemodel.Node, w dbusapi.Request) error {
 
 // showChoice prints which partitions would be granted: by the daemon, or computed here for a
 // hypothetical node.
-func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, w dbusapi.Request, asJSON bool) error {
+func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, w dbusapi.Request, numa, asJSON bool) error {
 	var l dbusapi.Lease
 	if s.Hypothetical() {
 		book, err := s.Allocations(ctx, h)
@@ -171,6 +175,11 @@ func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodem
 		if l, err = acquire(ctx, h, w, con.Note); err != nil {
 			return err
 		}
+		if numa && w.Make == "" { // the instance does not exist yet
+			if _, err := oneNode(l.Partitions, readParts(h)); err != nil {
+				return err
+			}
+		}
 	}
 	if asJSON {
 		return con.Answer(map[string]any{"partitions": l.Partitions, "reason": l.Reason})
@@ -180,7 +189,7 @@ func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodem
 }
 
 // runWith checks everything that can prevent the execution before it requests a lease.
-func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, command []string) error {
+func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, numa bool, command []string) error {
 	p, err := findProgram(command[0])
 	if err != nil {
 		return err
@@ -188,13 +197,20 @@ func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.
 	if err := mayOpen(h, w); err != nil {
 		return err
 	}
+	if numa {
+		if err := checkNodesKnown(readParts(h)); err != nil {
+			return err
+		}
+	}
 	l, err := acquire(ctx, h, w, con.Note)
 	if err != nil {
 		return err
 	}
-	var parts []runstate.Part
-	if listed, err := runstate.ReadPartitions(h.Runtime()); err == nil && listed != nil {
-		parts = listed.Parts
+	parts := readParts(h)
+	if numa {
+		if err := bind(h, l.Partitions, parts); err != nil {
+			return err // the lease ends with this process
+		}
 	}
 	env, notes := environment(os.Environ(), l, parts)
 	for _, note := range append(withProbe(h, l, parts), notes...) {
@@ -204,6 +220,15 @@ func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.
 		signal.Ignore(syscall.SIGINT) // a signal that is received is not ignored after exec
 	}
 	return p.exec(command, env)
+}
+
+// readParts returns the partitions of the host, none if they cannot be read.
+func readParts(h *host.Host) []runstate.Part {
+	listed, err := runstate.ReadPartitions(h.Runtime())
+	if err != nil || listed == nil {
+		return nil
+	}
+	return listed.Parts
 }
 
 // withProbe returns the notes of a lease. This process, which is in the lease, first checks

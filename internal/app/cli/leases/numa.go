@@ -1,0 +1,150 @@
+package leases
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/sanitize"
+)
+
+// checkNodesKnown returns an error if no partition of the host has a known NUMA node, so that no lease
+// could be bound. An empty list of partitions decides nothing: a lease may make its own.
+func checkNodesKnown(parts []runstate.Part) error {
+	for _, p := range parts {
+		if p.NUMA >= 0 {
+			return nil
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return exitcode.With(exitcode.Permanent, errors.New("--numa: the NUMA nodes of the GPUs are not known\nhint: the firmware does not report them; run without --numa"))
+}
+
+// oneNode returns the NUMA node of all partitions of a lease.
+func oneNode(names []string, parts []runstate.Part) (int, error) {
+	nodes := numaNodes(ownParts(names, parts))
+	if nodes == "" || len(ownParts(names, parts)) < len(names) {
+		return 0, exitcode.With(exitcode.Permanent, fmt.Errorf("--numa: the NUMA node of a partition is not known (%s)", strings.Join(names, " ")))
+	}
+	node, err := strconv.Atoi(nodes)
+	if err != nil { // a list
+		return 0, exitcode.With(exitcode.Transient, fmt.Errorf("--numa: the partitions of the lease are on several NUMA nodes (found %s, want one)\nhint: request fewer partitions, or retry when others are free", nodes))
+	}
+	return node, nil
+}
+
+// bind binds this thread, and so the command that it executes next, to the NUMA node of the partitions of a
+// lease.
+func bind(h *host.Host, names []string, parts []runstate.Part) error {
+	node, err := oneNode(names, parts)
+	if err != nil {
+		return err
+	}
+	runtime.LockOSThread() // until the command replaces it
+	return bindToNode(h, node)
+}
+
+// bindToNode binds the calling thread to the processors and the memory of a NUMA node, and reads both
+// back from the kernel. A program that the thread executes, and its children, inherit them
+// (set_mempolicy(2), sched_setaffinity(2)).
+func bindToNode(h *host.Host, node int) error {
+	text, err := os.ReadFile(h.Path("sys/devices/system/node", fmt.Sprintf("node%d", node), "cpulist"))
+	if err != nil {
+		return fmt.Errorf("--numa: cannot read the processors of NUMA node %d: %w", node, err)
+	}
+	cpus, err := parseCPUs(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("--numa: processors of NUMA node %d: %w", node, err)
+	}
+	if err := bindProcessors(cpus); err != nil {
+		return fmt.Errorf("--numa: cannot bind to the processors of NUMA node %d (%s): %w", node, sanitize.Text(strings.TrimSpace(string(text))), err)
+	}
+	if err := bindMemory(node); err != nil {
+		return fmt.Errorf("--numa: cannot bind to the memory of NUMA node %d: %w", node, err)
+	}
+	return nil
+}
+
+// maxCPUs is the largest number of processors of a kernel (NR_CPUS) on the supported architectures.
+const maxCPUs = 8192
+
+// parseCPUs parses a list of processors of the kernel, "0-95,192-287".
+func parseCPUs(list string) ([]int, error) {
+	if list == "" {
+		return nil, errors.New("the node has none")
+	}
+	var out []int
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, other := strconv.Atoi(to)
+		if err != nil || other != nil || first < 0 || last < first || last >= maxCPUs {
+			return nil, fmt.Errorf("not a list of processors (found %s, want a list such as 0-3,8)", sanitize.Text(list))
+		}
+		for n := first; n <= last; n++ {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// bindProcessors sets the processors of the calling thread. The kernel omits those that are offline or
+// that the cgroup does not have, and fails if none is left.
+func bindProcessors(cpus []int) error {
+	want, got := unix.NewCPUSet(maxCPUs), unix.NewCPUSet(maxCPUs)
+	for _, n := range cpus {
+		want.Set(n)
+	}
+	err := unix.SchedSetaffinityDynamic(0, want)
+	if errors.Is(err, unix.EINVAL) {
+		return errors.New("none of them is available to this process")
+	}
+	if err == nil {
+		err = unix.SchedGetaffinityDynamic(0, got)
+	}
+	if err != nil {
+		return err
+	}
+	for n := range maxCPUs {
+		if got.IsSet(n) && !want.IsSet(n) {
+			return fmt.Errorf("the kernel also permits processor %d", n)
+		}
+	}
+	return nil
+}
+
+// bindMemory makes the kernel allocate the memory of the calling thread on one NUMA node only.
+func bindMemory(node int) error {
+	var want, got unix.CPUSet
+	want.Set(node)
+	err := unix.SetMemPolicy(unix.MPOL_BIND, &want)
+	switch {
+	case errors.Is(err, unix.EINVAL):
+		return errors.New("the node has no memory that is available to this process")
+	case err != nil:
+		return err
+	}
+	var mode int32
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&got)), unsafe.Sizeof(got)*8, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	if mode != unix.MPOL_BIND || got != want {
+		return fmt.Errorf("the kernel has another memory policy (found %d)", mode)
+	}
+	return nil
+}
