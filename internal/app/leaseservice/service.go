@@ -31,6 +31,7 @@ type Service struct {
 	partitions *Partitions
 	exclusive  exclusiveEnds
 	made       chan struct{} // of 1: a lease may make an instance
+	notices    *notices
 }
 
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
@@ -41,7 +42,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 			Host:   lease.Host{Partitions: p, Scopes: newScopes(h), Processes: p.processes, Protection: protection{h}},
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
-		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1),
+		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
 	}
 }
 
@@ -61,6 +62,9 @@ func (s *Service) Resume(ctx context.Context) {
 	s.exclusive.watchAll(ctx)
 	EndEmptyScopes(ctx, s.host, s.log)
 }
+
+// Notify notifies users before the time limits of their leases, until ctx ends.
+func (s *Service) Notify(ctx context.Context) { s.notices.run(ctx) }
 
 // Member reports whether one of the groups is the one whose members may have leases.
 func (s *Service) Member(groups []uint32) bool {
@@ -96,6 +100,10 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	for _, unit := range given.Replaced {
 		s.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
 	}
+	if given.Time > 0 {
+		now := time.Now()
+		s.notices.expect(noticeAt(now, now.Add(given.Time)))
+	}
 	if r.Kind == unitname.ExclusiveLease {
 		for _, unit := range append(given.Replaced, given.Unit) {
 			go s.exclusive.watch(context.WithoutCancel(ctx), unit) // continues after the call
@@ -115,6 +123,7 @@ func (s *Service) Extend(ctx context.Context, who dbusapi.Caller, unit string, l
 	if err := s.allocator.Extend(ctx, c, unit, limit); err != nil {
 		return withClass(err)
 	}
+	s.notices.expect(time.Now()) // reads the new limit
 	s.log.Info("a lease was extended", "unit", unit, "uid", who.Owner, "time", limit)
 	return nil
 }

@@ -111,6 +111,7 @@ func (s *server) tasks() []task {
 		task{"leases of an earlier daemon", s.leases.Resume, nil},
 		task{"guard", s.guard.run, nil},
 		task{"instances of leases", s.leases.SweepMade, nil},
+		task{"notices of leases", s.leases.Notify, nil},
 	)
 }
 

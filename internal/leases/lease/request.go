@@ -38,8 +38,9 @@ type Request struct {
 type Lease struct {
 	Unit   string
 	Choice placement.Choice
-	Nodes  []string // device nodes that the scope may open, in addition to those of every unit
-	Notes  []string // texts for the user: limits that no longer apply, missing protection
+	Nodes  []string      // device nodes that the scope may open, in addition to those of every unit
+	Notes  []string      // texts for the user: limits that no longer apply, missing protection
+	Time   time.Duration // time limit; 0 for none
 
 	Replaced []string // the exclusive leases that were tried before it and ended, because other processes had opened their partitions
 }

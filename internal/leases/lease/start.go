@@ -31,7 +31,7 @@ const maxStarts = 5
 // pidfds may have moved another process that now has the PID. Also, the caller may have executed a
 // set-uid program.
 func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Lease, error) {
-	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common)}
+	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common), Time: r.Time}
 	for n := 1; ; n++ {
 		l.Unit = newName(c.UID, r, g.snapshot)
 		requires := ""

@@ -1,0 +1,110 @@
+package leaseservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dcm/internal/frontends/status"
+)
+
+// fakeNotices are notices about leases of a test.
+func fakeNotices(leases *[]status.Lease, fails *error) (*notices, *[]string) {
+	var sent []string
+	return &notices{
+		list: func(context.Context) ([]status.Lease, error) { return slices.Clone(*leases), *fails },
+		send: func(_ context.Context, l status.Lease) error {
+			sent = append(sent, l.Lease+" "+time.Until(*l.Until).String())
+			return nil
+		},
+		now: time.Now, log: slog.New(slog.DiscardHandler), sent: make(map[string]time.Time), wake: make(chan struct{}, 1),
+	}, &sent
+}
+
+func limited(name string, since time.Time, limit time.Duration) status.Lease {
+	l := status.Lease{Lease: name, Since: since}
+	if limit > 0 {
+		until := since.Add(limit)
+		l.Until = &until
+	}
+	return l
+}
+
+func TestNotices(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		limits []time.Duration
+		want   []string
+	}{
+		{"no lease", nil, nil},
+		{"no limit", []time.Duration{0}, nil},
+		{"two hours", []time.Duration{2 * time.Hour}, []string{"0 5m0s"}},
+		{"a short one", []time.Duration{8 * time.Minute}, []string{"0 4m0s"}},
+		{"several", []time.Duration{3 * time.Hour, time.Hour, 0, time.Hour, 20 * time.Second}, []string{"4 10s", "1 5m0s", "3 5m0s", "0 5m0s"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var leases []status.Lease
+				var fails error
+				n, sent := fakeNotices(&leases, &fails)
+				ctx, cancel := context.WithCancel(t.Context())
+				go n.run(ctx)
+				synctest.Wait()
+				now := time.Now()
+				for i, limit := range tt.limits {
+					leases = append(leases, limited(fmt.Sprint(i), now, limit))
+					if limit > 0 {
+						n.expect(noticeAt(now, now.Add(limit)))
+					}
+				}
+				time.Sleep(4 * time.Hour)
+				cancel()
+				synctest.Wait()
+				if !slices.Equal(*sent, tt.want) {
+					t.Errorf("notices: got %q, want %q", *sent, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// An extended lease is announced again before its new end, and a lease that ended early is not.
+func TestNotices_ExtendedAndEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leases := []status.Lease{limited("a", time.Now(), time.Hour), limited("b", time.Now(), time.Hour)}
+		var fails error
+		n, sent := fakeNotices(&leases, &fails)
+		ctx, cancel := context.WithCancel(t.Context())
+		go n.run(ctx) // finds the leases of an earlier daemon
+		time.Sleep(50 * time.Minute)
+		leases = leases[:1]
+		time.Sleep(6 * time.Minute)
+		leases[0] = limited("a", leases[0].Since, 2*time.Hour)
+		n.expect(time.Now())
+		time.Sleep(50 * time.Minute)
+		fails = errors.New("no answer") // at the time of the second notice
+		time.Sleep(9*time.Minute + 30*time.Second)
+		fails = nil
+		time.Sleep(time.Hour)
+		cancel()
+		synctest.Wait()
+		if want := []string{"a 5m0s", "a 4m0s"}; !slices.Equal(*sent, want) {
+			t.Errorf("notices: got %q, want %q", *sent, want)
+		}
+	})
+}
+
+func TestNoticeText(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.Local)
+	got := noticeText("dcm-lease-0-00000001.scope", now.Add(5*time.Minute), now)
+	want := "\r\ndcm: dcm-lease-0-00000001.scope ends at 2026-11-02 09:05:00, in 5m0s, by its time limit\r\nhint: dcm leases --extend dcm-lease-0-00000001.scope --time +1h\r\n"
+	if got != want || strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
+		t.Errorf("notice: got %q, want %q", got, want)
+	}
+}
