@@ -37,6 +37,9 @@ type Vendor struct {
 	// ReadDetails must have been called for the devices.
 	Measure func(ctx context.Context, devices []*Device) ([]PartitionUsage, error)
 
+	// Counters reads the counters of partitions, which it returns in the same order.
+	Counters func(ctx context.Context, parts []CountedPartition) ([]PartitionCounters, error)
+
 	// CrossCheck reads the devices through a source that is independent of dcm's own reading.
 	CrossCheck func(ctx context.Context, devices []*Device) CrossCheck
 

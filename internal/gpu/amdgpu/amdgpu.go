@@ -60,6 +60,7 @@ func (p *parts) vendor() gpu.Vendor {
 		ReadDetails:   p.details.read,
 		Enrich:        p.library.enrich,
 		Measure:       p.meter.measure,
+		Counters:      p.meter.counters,
 		CrossCheck:    p.library.crossCheck,
 		ModeFiles:     p.inventory.modeFiles,
 		PendingWrites: p.modes.writes.list,

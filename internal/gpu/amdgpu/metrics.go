@@ -44,6 +44,8 @@ type activity struct {
 
 	cycles    uint64 // number of samples in sums, if hasCycles
 	hasCycles bool
+
+	energy []uint64 // energy_accumulator of the GPU, in a list of attributes; empty if it is unknown
 }
 
 // tableLayout has the offsets of a table with a fixed layout, in bytes.
@@ -199,6 +201,8 @@ func (a *activity) setAttribute(id int, t []byte, size int) {
 		all = append(all, knownValue(t, size)...)
 	}
 	switch id {
+	case attrEnergy:
+		a.energy = all
 	case attrCycles:
 		a.setCycles(all)
 	case attrBusy:

@@ -155,8 +155,9 @@ func gpuMetrics(n *Node, b *board) string {
 		return t.text()
 	case UsageAttributes:
 		t := &table{bytes: []byte{0, 0, 1, 9}, packed: true}
-		t.put(4, 1, 3)
+		t.put(4, 1, 4)
 		t.attribute(0, 2, 1, 40)
+		t.attribute(7, 8, 1, energy(n, b))
 		t.attribute(9, 4, 1, n.uses.ticks[b.index])
 		t.attribute(40, 4, 8, dies(n, b, n.uses.busy[spot{b.index, 0}])...)
 		return t.text()
@@ -175,7 +176,7 @@ func gpuMetrics(n *Node, b *board) string {
 	if content > 6 {
 		t.put(8, 1) // mem_max_bandwidth
 	}
-	t.put(8, 2) // energy_accumulator, system_clock_counter
+	t.put(8, 2, energy(n, b)) // energy_accumulator, system_clock_counter
 	t.put(4, 1, n.uses.ticks[b.index])
 	t.put(4, 6) // residencies, gfxclk_lock_status
 	t.put(2, 4) // links

@@ -34,6 +34,13 @@ func tick(n *Node, b *board) {
 	}
 }
 
+// boardPower is the power of every board, in watts.
+const boardPower = 300
+
+// energy returns the energy_accumulator of a board: its power in the time of its samples, in 2^-16 J. The
+// caller holds n.mu.
+func energy(n *Node, b *board) uint64 { return n.uses.ticks[b.index] / 1000 * boardPower << 16 }
+
 // vramUsed returns the memory of a board that is in use, including that of the driver.
 func vramUsed(n *Node, b *board) uint64 {
 	const own = 297271296
