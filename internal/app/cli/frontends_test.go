@@ -138,7 +138,7 @@ func byJSON(a status.Account) verdict {
 }
 
 func byMetrics(a status.Account) verdict {
-	text := string(metrics.Render(a, time.Time{}))
+	text := string(metrics.Render(a, time.Time{}, nil))
 	one := func(pattern string) string {
 		if m := regexp.MustCompile(`(?m)^` + pattern).FindStringSubmatch(text); m != nil {
 			return m[1]

@@ -32,6 +32,7 @@ type Service struct {
 	exclusive  exclusiveEnds
 	made       chan struct{} // of 1: a lease may make an instance
 	notices    *notices
+	lifetimes  *lifetimes
 }
 
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
@@ -43,6 +44,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
+		lifetimes: newLifetimes(h, p, log),
 	}
 }
 
@@ -60,6 +62,7 @@ func startRejoinWindow() <-chan struct{} {
 // scopes without processes.
 func (s *Service) Resume(ctx context.Context) {
 	s.exclusive.watchAll(ctx)
+	s.resumeLifetimes(ctx)
 	EndEmptyScopes(ctx, s.host, s.log)
 }
 
@@ -100,6 +103,7 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	for _, unit := range given.Replaced {
 		s.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
 	}
+	s.follow(ctx, given)
 	if given.Time > 0 {
 		now := time.Now()
 		s.notices.expect(noticeAt(now, now.Add(given.Time)))

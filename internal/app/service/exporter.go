@@ -18,8 +18,9 @@ import (
 
 // exporter writes the file of metrics.
 type exporter struct {
-	host *host.Host
-	log  *slog.Logger
+	host   *host.Host
+	log    *slog.Logger
+	leased func() map[string]float64 // see [metrics.Render]; nil: none
 
 	mu     sync.Mutex
 	dir    string          // the collector's; "": no metrics
@@ -112,7 +113,11 @@ func (e *exporter) put() {
 	if !e.alive.IsZero() {
 		e.alive = time.Now()
 	}
-	e.logOnce(e.outlet(e.dir).Write(*e.last, e.alive))
+	var leased map[string]float64
+	if e.leased != nil {
+		leased = e.leased()
+	}
+	e.logOnce(e.outlet(e.dir).Write(*e.last, e.alive, leased))
 }
 
 // watchdogHook runs at each watchdog tick, the only thing that wakes the daemon at rest. It

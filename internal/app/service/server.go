@@ -94,7 +94,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 		Queue:     s.leases,
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
-	s.status.held = s.leases.Held
+	s.status.held, s.metrics.leased = s.leases.Held, s.leases.PartitionSeconds
 	return s, nil
 }
 

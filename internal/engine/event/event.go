@@ -26,6 +26,7 @@ const (
 	Drifted        ID = "86fad252a5d642e7bfbdb9e5b18e961a" // another program has changed the GPUs
 	Reserved       ID = "43d3929637f940fb9e7231261ab2e4d4" // the partitions of a reservation were chosen; dcm usage reads it
 	LeaseEnds      ID = "e3913814f9354367987e4021699d5882" // a lease is about to end by its time limit
+	LeaseCounted   ID = "573eb38cb5314244a95f18f94338cfc8" // the counters of the partitions at the start or end of a lease; dcm usage reads it
 	Rebooting      ID = "be45bad6dfc347edb3e1ba11cd87ae4e" // the host is rebooted for a memory mode
 )
 
@@ -45,6 +46,8 @@ func (id ID) Fields() []string {
 		return []string{"DCM_RESERVATION", "DCM_PARTITIONS"}
 	case LeaseEnds:
 		return []string{"DCM_LEASE", "DCM_USER", "DCM_UNTIL"}
+	case LeaseCounted:
+		return []string{"DCM_LEASE", "DCM_AT"}
 	case ClientNotBack:
 		return []string{"DCM_UNIT", "DCM_BEFORE", "DCM_NOW"}
 	}
@@ -53,7 +56,7 @@ func (id ID) Fields() []string {
 
 // All returns all events.
 func All() []ID {
-	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Reserved, LeaseEnds, Rebooting}
+	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Reserved, LeaseEnds, LeaseCounted, Rebooting}
 }
 
 // Attr returns the attribute that gives a log entry the event's id.

@@ -32,12 +32,12 @@ type Directory struct {
 }
 
 // Write replaces the file atomically and creates the link if it is missing.
-func (o Directory) Write(a status.Account, alive time.Time) error {
+func (o Directory) Write(a status.Account, alive time.Time, leased map[string]float64) error {
 	if err := os.Mkdir(o.Data, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	file := filepath.Join(o.Data, File)
-	if err := atomicfile.Write(file, Render(a, alive), atomicfile.Options{Mode: 0o644}); err != nil {
+	if err := atomicfile.Write(file, Render(a, alive, leased), atomicfile.Options{Mode: 0o644}); err != nil {
 		return fmt.Errorf("cannot write the metrics: %w", err)
 	}
 	if err := inDirectory(o.Collector, func(dir int) error { return link(dir, file) }); err != nil {

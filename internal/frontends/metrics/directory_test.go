@@ -47,7 +47,7 @@ func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := o.Write(facts(), at(20000)); err != nil {
+		if err := o.Write(facts(), at(20000), nil); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{File: filepath.Join(o.Data, File)}
@@ -59,7 +59,7 @@ func TestWrite_LinksInCollectorDirectory(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(o.Collector, File))
-	if err != nil || string(text) != string(Render(facts(), at(20000))) {
+	if err != nil || string(text) != string(Render(facts(), at(20000), nil)) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	info, err := os.Stat(filepath.Join(o.Collector, File))
@@ -73,7 +73,7 @@ func TestWrite_DoesNotFollowLinks(t *testing.T) {
 	for _, swapped := range []string{"node-exporter", "its parent"} {
 		t.Run(swapped, func(t *testing.T) {
 			o := outlet(t)
-			if err := o.Write(facts(), at(20000)); err != nil {
+			if err := o.Write(facts(), at(20000), nil); err != nil {
 				t.Fatal(err)
 			}
 			old := o.Collector
@@ -98,7 +98,7 @@ func TestWrite_DoesNotFollowLinks(t *testing.T) {
 			if err := os.Symlink(target, old); err != nil {
 				t.Fatal(err)
 			}
-			for what, err := range map[string]error{"write": o.Write(facts(), at(20000)), "sweep": o.Sweep(), "remove": o.Remove()} {
+			for what, err := range map[string]error{"write": o.Write(facts(), at(20000), nil), "sweep": o.Sweep(), "remove": o.Remove()} {
 				if err == nil || !strings.Contains(err.Error(), "symbolic link") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -148,7 +148,7 @@ func TestSweep_FullDirectory(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := errors.Join(o.Sweep(), o.Write(facts(), at(20000))); err != nil {
+	if err := errors.Join(o.Sweep(), o.Write(facts(), at(20000), nil)); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -159,7 +159,7 @@ func TestSweep_FullDirectory(t *testing.T) {
 
 func TestRemove(t *testing.T) {
 	o := outlet(t)
-	if err := o.Write(facts(), at(20000)); err != nil {
+	if err := o.Write(facts(), at(20000), nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

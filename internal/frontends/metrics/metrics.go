@@ -16,8 +16,9 @@ import (
 )
 
 // Render returns the metrics of an account in the text format of the textfile collector. alive is the
-// time of this write. It is zero if the caller does not write periodically.
-func Render(a status.Account, alive time.Time) []byte {
+// time of this write. It is zero if the caller does not write periodically. leased are the partition-seconds
+// of leases by user; the caller bounds the number of users.
+func Render(a status.Account, alive time.Time, leased map[string]float64) []byte {
 	var e exposition
 	e.state(a)
 	if !alive.IsZero() {
@@ -25,6 +26,10 @@ func Render(a status.Account, alive time.Time) []byte {
 	}
 	e.gpus(a)
 	e.reserved(a)
+	f := e.counter("leased_partition_seconds_total", "Partitions multiplied by the seconds that leases had them since the start of the daemon, by user.", "user")
+	for _, user := range slices.Sorted(maps.Keys(leased)) {
+		f.set(leased[user], user)
+	}
 	if a.LastRun != nil {
 		e.run(*a.LastRun)
 		e.phases(a.Restart, *a.LastRun)

@@ -104,7 +104,7 @@ func TestRender(t *testing.T) {
 		`dcm_last_run_phase_seconds{phase="stop"} 1.5`,
 		`dcm_last_run_phase_seconds{phase="switch"} 0.9`,
 	}
-	if diff := cmp.Diff(want, samples(string(Render(facts(), at(20000))))); diff != "" {
+	if diff := cmp.Diff(want, samples(string(Render(facts(), at(20000), nil)))); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
 }
@@ -123,7 +123,7 @@ func TestRender_UnknownValues(t *testing.T) {
 		"dcm_gpus 0",
 		"dcm_gpus_expected 0",
 	}
-	got := samples(string(Render(status.Evaluate(status.Account{Profile: status.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{})))
+	got := samples(string(Render(status.Evaluate(status.Account{Profile: status.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{}, nil)))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
@@ -145,7 +145,7 @@ func TestRender_Promtool(t *testing.T) {
 		t.Skip("promtool is not installed (Debian: prometheus)")
 	}
 	cmd := exec.Command(promtool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(string(Render(facts(), at(20000))))
+	cmd.Stdin = strings.NewReader(string(Render(facts(), at(20000), nil)))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -153,7 +153,7 @@ func TestRender_Promtool(t *testing.T) {
 
 // An unseen holder blocks like a visible one.
 func TestRender_UnseenHolder(t *testing.T) {
-	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}))
+	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}, nil))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {
 		t.Errorf("metrics:\n%s", got)
 	}

@@ -53,7 +53,7 @@ func FuzzText(f *testing.F) {
 // Each metric occurs once, with all its samples.
 func TestRender_NoDuplicates(t *testing.T) {
 	seen := make(map[string]bool)
-	for line := range strings.Lines(string(Render(facts(), at(20000)))) {
+	for line := range strings.Lines(string(Render(facts(), at(20000), nil))) {
 		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
 			if seen[name] {
 				t.Errorf("two families are named %s", name)

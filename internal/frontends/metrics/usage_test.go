@@ -61,7 +61,7 @@ func TestRender_Reserved(t *testing.T) {
 	f := facts()
 	f.Parts = []status.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0"}, {Name: "0000:05:00.0-1", GPU: "0000:05:00.0"}}
 	f.Reserved = []status.Reserved{{Name: "vllm", Partitions: []string{"0000:05:00.0-1"}}}
-	text := string(Render(f, at(0)))
+	text := string(Render(f, at(0), nil))
 	for _, want := range []string{
 		`dcm_partition_reserved{partition="0000:05:00.0-0",gpu="0000:05:00.0"} 0`, `dcm_partition_reserved{partition="0000:05:00.0-1",gpu="0000:05:00.0"} 1`,
 	} {

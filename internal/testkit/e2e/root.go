@@ -79,9 +79,12 @@ func Podman(suite string) Recipe {
 	return Recipe{Suite: suite, Packages: []string{"busybox-static", "podman", runtime}}
 }
 
+// Balanced has a load balancer, for the recipes of dcm-partitions(7).
+func Balanced(suite string) Recipe { return Recipe{Suite: suite, Packages: []string{"haproxy"}} }
+
 // Recipes returns the recipes of make test in the order of their use.
 func Recipes() []Recipe {
-	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie")}
+	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie"), Balanced("bookworm"), Balanced("trixie")}
 }
 
 // Dependencies returns the dependencies of dcm's package. A root has only these, the essential

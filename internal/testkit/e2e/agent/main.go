@@ -10,6 +10,7 @@
 // READY" keeps a file mapped and not open. "agent grab FILE NODE..." opens nodes
 // repeatedly. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
 // leasesoak SOCKET READY" runs many concurrent leases, and in each of them "agent hold".
+// "agent answer ADDRESS" is an HTTP server, and "agent get ADDRESS" prints its answer.
 // "agent attack" is package attack.
 package main
 
@@ -65,12 +66,16 @@ func run(ctx context.Context, args []string) error {
 		return attack.Request()
 	case len(args) == 6 && args[0] == "attack" && args[1] == "reuse":
 		return attack.Reuse(args[2], args[3], args[4], args[5], os.Stdout)
+	case len(args) == 2 && args[0] == "answer":
+		return answer(args[1])
+	case len(args) == 2 && args[0] == "get":
+		return get(args[1])
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, args[1])
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent leasesoak SOCKET READY | agent hold | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent leasesoak SOCKET READY | agent hold | agent answer ADDRESS | agent get ADDRESS | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {

@@ -1,0 +1,199 @@
+package leaseservice
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/status"
+	"dcm/internal/leases/lease"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/linux/watch"
+)
+
+// endQuietTime is how long the ends of leases are collected before they are processed together.
+const endQuietTime = 50 * time.Millisecond
+
+// maxUserLabels is the number of users that have a metric of their own. otherUsers, which is not the name of a
+// user, has the sum of the others.
+const (
+	maxUserLabels = 100
+	otherUsers    = "(others)"
+)
+
+// lifetimes follows the leases from their starts to their ends: it counts the partition-seconds of users,
+// and logs the counters of the partitions. It watches the cgroups only while there is a lease.
+type lifetimes struct {
+	units  func() []string // the leases that have not ended
+	watch  func(ctx context.Context) (<-chan struct{}, error)
+	record func(ctx context.Context, l status.Lease, at string) // logs the counters
+	now    func() time.Time
+	log    *slog.Logger
+
+	mu        sync.Mutex
+	live      map[string]status.Lease
+	following bool
+	ended     map[string]float64 // partition-seconds of leases that have ended, by label of the user
+	labels    map[uint32]string  // of the first maxUserLabels users
+}
+
+func newLifetimes(h *host.Host, p *Partitions, log *slog.Logger) *lifetimes {
+	return &lifetimes{
+		units: func() []string { return host.LeaseUnits(h) },
+		watch: func(ctx context.Context) (<-chan struct{}, error) {
+			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietTime, log)
+		},
+		record: func(ctx context.Context, l status.Lease, at string) { p.recordCounters(ctx, l, at) },
+		now:    time.Now, log: log, live: make(map[string]status.Lease), ended: make(map[string]float64), labels: make(map[uint32]string),
+	}
+}
+
+// Where in its life a lease is when its counters are logged.
+const (
+	atStart = "start"
+	atEnd   = "end"
+)
+
+// begin adds a lease that has started. It logs the counters first, so that an end is logged after the start.
+func (f *lifetimes) begin(ctx context.Context, l status.Lease) {
+	f.record(ctx, l, atStart)
+	f.add(ctx, l)
+}
+
+// resume adds the leases of an earlier daemon, which has logged their start.
+func (f *lifetimes) resume(ctx context.Context, leases []status.Lease) {
+	for _, l := range leases {
+		l.Since = f.now() // the earlier daemon has counted until then
+		f.add(ctx, l)
+	}
+}
+
+func (f *lifetimes) add(ctx context.Context, l status.Lease) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.live[l.Lease] = l
+	if _, known := f.labels[l.UID]; !known && len(f.labels) < maxUserLabels {
+		f.labels[l.UID] = host.UserName(l.UID)
+	}
+	if !f.following {
+		f.following = true
+		go f.follow(context.WithoutCancel(ctx))
+	}
+}
+
+// follow processes the ends of leases until there is none.
+func (f *lifetimes) follow(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed, err := f.watch(ctx)
+	if err != nil {
+		f.log.Warn(fmt.Sprintf("the ends of leases are noticed late: %v", err))
+	}
+	for {
+		ended, last := f.endNow()
+		for _, l := range ended {
+			f.record(ctx, l, atEnd)
+		}
+		if last {
+			return
+		}
+		select { // without a watch by time
+		case <-changed:
+		case <-time.After(changePollInterval):
+		}
+	}
+}
+
+// endNow removes the leases that have ended. last is true if none is left; then follow ends.
+func (f *lifetimes) endNow() (ended []status.Lease, last bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	units := f.units()
+	for _, unit := range slices.Sorted(maps.Keys(f.live)) {
+		l := f.live[unit]
+		if slices.Contains(units, unit) {
+			continue
+		}
+		f.ended[f.label(l)] += partitionSeconds(l, f.now())
+		delete(f.live, unit)
+		ended = append(ended, l)
+	}
+	if len(f.live) == 0 {
+		f.following = false
+	}
+	return ended, !f.following
+}
+
+// partitionSeconds returns the partition-seconds of a lease until now. A partition that may be shared by
+// three counts a third.
+func partitionSeconds(l status.Lease, now time.Time) float64 {
+	return max(now.Sub(l.Since).Seconds(), 0) * float64(len(l.Partitions)) / float64(max(l.Share, 1))
+}
+
+// label returns the user of a lease in metrics.
+func (f *lifetimes) label(l status.Lease) string {
+	if label, ok := f.labels[l.UID]; ok {
+		return label
+	}
+	return otherUsers
+}
+
+// seconds returns the partition-seconds of leases since the start of the daemon, by user.
+func (f *lifetimes) seconds() map[string]float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := maps.Clone(f.ended)
+	for _, l := range f.live {
+		out[f.label(l)] += partitionSeconds(l, f.now())
+	}
+	return out
+}
+
+// recordCounters logs the counters of a lease's partitions. dcm usage computes the mean utilisation and the
+// energy from the two entries of a lease. Partitions without counters are omitted, and so is an entry
+// without any.
+func (p *Partitions) recordCounters(ctx context.Context, l status.Lease, at string) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	busy, energy, err := p.counters(ctx, l.Partitions, l.Share == 0)
+	if err != nil {
+		p.log.Warn(fmt.Sprintf("cannot read the counters of %s: %v", l.Lease, err))
+		return
+	}
+	if len(busy)+len(energy) == 0 {
+		return
+	}
+	p.log.Info("counters of the partitions at the "+at+" of a lease", event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
+}
+
+// follow follows a lease that was given, also after the call of ctx.
+func (s *Service) follow(ctx context.Context, given lease.Lease) {
+	name, ok := unitname.ParseLease(given.Unit)
+	if !ok {
+		return
+	}
+	l := status.Lease{Lease: given.Unit, UID: name.UID, Share: name.Of, Partitions: names(given.Choice), Since: time.Now()}
+	go s.lifetimes.begin(context.WithoutCancel(ctx), l)
+}
+
+// resumeLifetimes follows the leases of an earlier daemon.
+func (s *Service) resumeLifetimes(ctx context.Context) {
+	if len(host.LeaseUnits(s.host)) == 0 {
+		return
+	}
+	leases, err := List(ctx, s.host)
+	if err != nil {
+		s.log.Warn(err.Error())
+	}
+	s.lifetimes.resume(ctx, leases)
+}
+
+// PartitionSeconds returns the partition-seconds of leases since the start of the daemon, by user. The users
+// after the first 100 are added up.
+func (s *Service) PartitionSeconds() map[string]float64 { return s.lifetimes.seconds() }
