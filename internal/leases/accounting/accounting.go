@@ -23,16 +23,18 @@ const (
 	stopped     = "9d1aaa27d60140bd96365438aad20286" // SD_MESSAGE_UNIT_STOPPED
 	deactivated = "7ad2d189f7e94e70a38c781354912448" // SD_MESSAGE_UNIT_SUCCESS
 	failed      = "d9b373ed55a64feb8242e02dbe79a49c" // SD_MESSAGE_UNIT_FAILURE_RESULT
+	resources   = "ae8f7b866b0347b9af31fe1c80b127c0" // SD_MESSAGE_UNIT_RESOURCES, of a unit that has ended
 )
 
 // Matches returns the matches of journalctl(1) for the entries, and their fields. Only PID 1 and
 // processes of root can write them.
 func Matches() (matches, fields []string) {
 	matches = []string{"_PID=1"}
-	for _, id := range []string{started, stopped, deactivated, failed} {
+	for _, id := range []string{started, stopped, deactivated, failed, resources} {
 		matches = append(matches, "MESSAGE_ID="+id)
 	}
-	return append(matches, "+", "_UID=0", "MESSAGE_ID="+string(event.Reserved)), []string{"MESSAGE", "MESSAGE_ID", "UNIT", "_PID", "DCM_UNIT", "DCM_PARTITIONS", "DCM_SHARE"}
+	matches = append(matches, "+", "_UID=0", "MESSAGE_ID="+string(event.Reserved), "MESSAGE_ID="+string(event.LeaseCounted))
+	return matches, []string{"MESSAGE", "MESSAGE_ID", "UNIT", "_PID", "MEMORY_PEAK", "DCM_UNIT", "DCM_PARTITIONS", "DCM_SHARE", "DCM_LEASE", "DCM_AT", "DCM_BUSY", "DCM_ENERGY"}
 }
 
 // Run is one run of a lease or of a reserved service.
@@ -42,7 +44,11 @@ type Run struct {
 	Share      int // the number of units that may share the partitions; 0: they are not shared
 	Began      time.Time
 	Ended      time.Time // zero while it runs
-	boot       string
+	PeakMemory uint64    // of the unit's cgroup, host memory in bytes; 0 if systemd has not logged it
+	Used       Used
+
+	boot  string
+	start counters
 }
 
 // Lease reports whether the run is that of a lease, and whose.
@@ -71,6 +77,7 @@ type Ledger struct {
 
 	runs    []Run
 	open    map[string]Run // by boot and unit
+	last    map[string]int // the index in runs of the last run that has ended, by boot and unit
 	choices map[string]choice
 }
 
@@ -82,14 +89,18 @@ type choice struct {
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[string]Run), choices: make(map[string]choice)}
+	return &Ledger{open: make(map[string]Run), last: make(map[string]int), choices: make(map[string]choice)}
 }
 
 // Add adds an entry. The oldest one is added first.
 func (l *Ledger) Add(e journal.Entry) {
-	if e.Get("MESSAGE_ID") == string(event.Reserved) {
+	switch e.Get("MESSAGE_ID") {
+	case string(event.Reserved):
 		share, _ := strconv.Atoi(e.Get("DCM_SHARE")) // absent: not shared
 		l.choices[e.Get("DCM_UNIT")] = choice{e.Fields["DCM_PARTITIONS"], share}
+		return
+	case string(event.LeaseCounted):
+		l.count(e)
 		return
 	}
 	if e.Get("_PID") != "1" {
@@ -100,8 +111,15 @@ func (l *Ledger) Add(e journal.Entry) {
 	}
 	unit := e.Get("UNIT")
 	key := e.Boot + " " + unit
+	if e.Get("MESSAGE_ID") == resources {
+		if r := l.latest(key); r != nil {
+			r.PeakMemory, _ = strconv.ParseUint(e.Get("MEMORY_PEAK"), 10, 64) // absent before systemd 256
+		}
+		return
+	}
 	if r, ok := l.open[key]; ok { // also at a start, if the end was not written
 		r.Ended = e.Time
+		l.last[key] = len(l.runs)
 		l.runs = append(l.runs, r)
 		delete(l.open, key)
 	}
@@ -109,6 +127,28 @@ func (l *Ledger) Add(e journal.Entry) {
 		if partitions, share := l.partitionsOf(unit, e.Get("MESSAGE")); len(partitions) > 0 {
 			l.open[key] = Run{Unit: unit, Partitions: partitions, Share: share, Began: e.Time, boot: e.Boot}
 		}
+	}
+}
+
+// latest returns the run of a unit that has ended last, nil if it has none.
+func (l *Ledger) latest(key string) *Run {
+	i, ok := l.last[key]
+	if !ok {
+		return nil
+	}
+	return &l.runs[i]
+}
+
+// count adds the counters of a lease at its start or end. An entry at the end follows that of PID 1.
+func (l *Ledger) count(e journal.Entry) {
+	key := e.Boot + " " + e.Get("DCM_LEASE")
+	now := parseCounters(e.Fields["DCM_BUSY"], e.Fields["DCM_ENERGY"])
+	if r, ok := l.open[key]; ok && e.Get("DCM_AT") == "start" {
+		r.start = now
+		l.open[key] = r
+	}
+	if r := l.latest(key); r != nil && e.Get("DCM_AT") == "end" {
+		r.Used = r.start.until(now)
 	}
 }
 

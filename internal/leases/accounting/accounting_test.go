@@ -3,6 +3,7 @@ package accounting
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,5 +118,75 @@ func TestLedger_LeaseOlderThanJournal(t *testing.T) {
 	runs := l.Runs(Now{Time: at(60), Boot: "b1", Leases: leases, Active: func(string) bool { return true }})
 	if len(runs) != 2 || runs[0].Unit != ada || runs[0].Seconds(at(0), at(60)) != 55*60 || runs[1].Seconds(at(0), at(60)) != 30*60 {
 		t.Errorf("runs: got %+v", runs)
+	}
+}
+
+// counted is an entry of the daemon with the counters of a lease.
+func counted(minutes float64, unit, when, busy, energy string) journal.Entry {
+	fields := map[string][]string{"_PID": {"77"}, "MESSAGE_ID": {string(event.LeaseCounted)}, "DCM_LEASE": {unit}, "DCM_AT": {when}}
+	for name, list := range map[string]string{"DCM_BUSY": busy, "DCM_ENERGY": energy} {
+		if list != "" {
+			fields[name] = strings.Split(list, ",")
+		}
+	}
+	return journal.Entry{Time: at(minutes), Boot: "b1", Fields: fields}
+}
+
+func at0(minutes float64) time.Time { return at(minutes) }
+
+// Utilisation, energy and memory are those of the runs that have them and lie in the interval.
+func TestTotals_Used(t *testing.T) {
+	const gpu, other = "0000:05:00.0", "0000:26:00.0"
+	peak := entry(21, "b1", resources, ada, ada+": Consumed 3s CPU time, 1G memory peak.")
+	peak.Fields["MEMORY_PEAK"] = []string{"1073741824"}
+	l := NewLedger()
+	for _, e := range []journal.Entry{
+		entry(0, "b1", started, ada, "Started "+ada+" - Lease of "+gpu+"-0 "+gpu+"-1: sh."),
+		counted(0, ada, "start", gpu+"-0 1000 10,"+gpu+"-1 4294967000000 4294967290,junk", gpu+" 5000000"),
+		entry(5, "b1", resources, "cron.service", "cron.service: Consumed 1s."), // of another unit
+		entry(20, "b1", deactivated, ada, ada+": Deactivated successfully."),
+		peak,
+		counted(20, ada, "end", gpu+"-0 7000 110,"+gpu+"-1 4294967001000 4,"+other+"-7 1 1", gpu+" 1805000000"), // 60 %, 100 % with an overflow, 1800 J
+		entry(20, "b1", started, later, "Started "+later+" - Lease of "+other+"-0: sh."),
+		counted(20, later, "start", other+"-0 1000 1000", other+" 90"),
+		entry(60, "b1", deactivated, later, later+": Deactivated successfully."),
+		counted(60, later, "end", other+"-0 500 2000", other+" 80"), // reset
+		entry(60, "b1", started, bob, "Started "+bob+" - Lease of "+other+"-0: sh."),
+		counted(61, bob, "end", other+"-0 500 2000", ""), // without a start
+	} {
+		l.Add(e)
+	}
+	runs := l.Runs(Now{Time: at(70), Boot: "b1", Active: func(string) bool { return true }})
+	name := func(uid uint32) string { return fmt.Sprint("u", uid) }
+	show := func(by string, since float64) map[string]string {
+		out := make(map[string]string)
+		for _, total := range Totals(runs, by, at(since), at(70), name) {
+			text := ""
+			if total.Busy != nil {
+				text += fmt.Sprintf(" %.0f %%", *total.Busy)
+			}
+			if total.Energy != nil {
+				text += fmt.Sprintf(" %.0f J", *total.Energy)
+			}
+			if total.PeakMemory != nil {
+				text += fmt.Sprintf(" %d MiB", *total.PeakMemory>>20)
+			}
+			out[total.Name] = strings.TrimSpace(text)
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		by    string
+		since float64
+		want  map[string]string
+	}{
+		{"user", 0, map[string]string{"u1000": "80 % 1800 J 1024 MiB", "u1001": ""}},
+		{"unit", 0, map[string]string{ada: "80 % 1800 J 1024 MiB", later: "", bob: ""}},
+		{"gpu", 0, map[string]string{gpu: "80 % 1800 J", other: ""}},
+		{"user", 1, map[string]string{"u1000": "", "u1001": ""}},
+	} {
+		if diff := cmp.Diff(tt.want, show(tt.by, tt.since)); diff != "" {
+			t.Errorf("use by %s since %.0f (-want +got):\n%s", tt.by, tt.since, diff)
+		}
 	}
 }

@@ -22,7 +22,8 @@ func recipes(t *testing.T, p product) {
 			seed["/usr/local/bin/jupyter"] = e2e.File{Mode: 0o755, Content: []byte("#!/bin/sh\nexec e2e-agent answer \"${3#--sock=}\"\n")}
 			m := installWith(t, e2e.Balanced(suite), p, seed)
 			m.put(settings, selecting("cpx-fast"))
-			m.run("systemctl restart dcm; for user in ada bob eve; do useradd --create-home --shell /bin/bash $user; done")
+			// The group is udev's on other hosts.
+			m.run("groupadd --system --force render; systemctl restart dcm; for user in ada bob eve; do useradd --create-home --shell /bin/bash $user; done")
 			for _, s := range []struct {
 				title string
 				run   func(machine, []string)

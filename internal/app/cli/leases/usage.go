@@ -17,6 +17,7 @@ import (
 	"dcm/internal/leases/accounting"
 	"dcm/internal/linux/journal"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/text"
 )
 
 // UsageCmd is dcm usage.
@@ -26,7 +27,8 @@ func UsageCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Short: "Show the partition-hours of leases and reserved services",
 		Long: `Show for how many partition-hours users, units or GPUs have had partitions, in leases and
 reserved services. The numbers come from systemd's entries in the journal, so they are correct
-even if the daemon was down. The output shows since when the journal is complete.
+even if the daemon was down. The output shows since when the journal is complete. It also shows
+the mean utilisation, energy and peak memory of the runs for which they are known.
 
 To read the journal you must be root or a member of the group systemd-journal or adm.`,
 		Args: console.Args(cobra.NoArgs),
@@ -144,14 +146,30 @@ func showUsage(con *console.Console, u usageAnswer, asJSON bool) error {
 	if u.Unsure > 0 {
 		con.Note(fmt.Sprintf("runs that ended without an entry are not counted: %d", u.Unsure))
 	}
-	t := con.NewTable(strings.ToUpper(u.By), "PARTITION-HOURS", "RUNS")
+	t := con.NewTable(strings.ToUpper(u.By), "PARTITION-HOURS", "RUNS", "BUSY", "ENERGY", "PEAK MEMORY").Optional("PEAK MEMORY", "ENERGY", "BUSY")
 	for _, total := range u.Totals {
 		name := total.Name
 		if name == "" {
 			name = "(services)"
 		}
-		t.Row(name, fmt.Sprintf("%.2f", total.Seconds/3600), fmt.Sprint(total.Runs))
+		busy, energy, memory := used(total)
+		t.Row(name, fmt.Sprintf("%.2f", total.Seconds/3600), fmt.Sprint(total.Runs), busy, energy, memory)
 	}
 	t.Flush()
 	return nil
+}
+
+// used returns the cells of values that few runs have; "-" if none has it.
+func used(t accounting.Total) (busy, energy, memory string) {
+	busy, energy, memory = "-", "-", "-"
+	if t.Busy != nil {
+		busy = fmt.Sprintf("%.0f %%", *t.Busy)
+	}
+	if t.Energy != nil {
+		energy = fmt.Sprintf("%.3f kWh", *t.Energy/3.6e6)
+	}
+	if t.PeakMemory != nil {
+		memory = text.GiB(*t.PeakMemory)
+	}
+	return busy, energy, memory
 }
