@@ -17,8 +17,8 @@ import (
 	"dcm/internal/linux/watch"
 )
 
-// endQuietTime is how long the ends of leases are collected before they are processed together.
-const endQuietTime = 50 * time.Millisecond
+// endQuietInterval is how long the ends of leases are collected before they are processed together.
+const endQuietInterval = 50 * time.Millisecond
 
 // maxUserLabels is the number of users that have a metric of their own. otherUsers, which is not the name of a
 // user, has the sum of the others.
@@ -47,7 +47,7 @@ func newLifetimes(h *host.Host, p *Partitions, log *slog.Logger) *lifetimes {
 	return &lifetimes{
 		units: func() []string { return host.LeaseUnits(h) },
 		watch: func(ctx context.Context) (<-chan struct{}, error) {
-			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietTime, log)
+			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietInterval, log)
 		},
 		record: func(ctx context.Context, l status.Lease, at string) { p.recordCounters(ctx, l, at) },
 		now:    time.Now, log: log, live: make(map[string]status.Lease), ended: make(map[string]float64), labels: make(map[uint32]string),

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// noticeLead is how long before the end of a lease by its time limit its user is notified. For a
+	// noticeWindow is how long before the end of a lease by its time limit its user is notified. For a
 	// limit of less than twice this time it is half of the limit.
-	noticeLead = 5 * time.Minute
+	noticeWindow = 5 * time.Minute
 	// noticeRetryDelay is the delay after the leases could not be read.
 	noticeRetryDelay = time.Minute
 )
 
 // noticeAt returns when the user of a lease is notified of its end.
 func noticeAt(began, until time.Time) time.Time {
-	return until.Add(-min(noticeLead, until.Sub(began)/2))
+	return until.Add(-min(noticeWindow, until.Sub(began)/2))
 }
 
 // notices notifies users before the time limits of their leases. It keeps no record of the leases: it

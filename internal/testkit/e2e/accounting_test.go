@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/engine/event"
 	"dcm/internal/frontends/status"
 	"dcm/internal/leases/accounting"
 )
@@ -27,6 +28,9 @@ func leasesAccounted(t *testing.T, p product) {
 				{"leases listed", leasesListed},
 				{"lease extended", leaseExtended},
 				{"lease described to its command", leaseDescribed},
+				{"command bound to a NUMA node", commandBound},
+				{"notice before the end of a lease", leaseNoticed},
+				{"use of a lease counted", useCounted},
 				{"usage counted from the journal", usageCounted},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
@@ -199,4 +203,71 @@ func usageCounted(m machine) {
 	m.exits(0, "dcm usage", "PARTITION-HOURS", "complete since", "ada", "(services)")
 	m.exits(1, ada+"dcm usage", "systemd-journal")
 	m.exits(64, "dcm usage --since now-ish", "2026-11-01")
+}
+
+// commandBound: the kernel reports that the command, and a child of it, have the processors and memory of the
+// partitions' NUMA node only.
+func commandBound(m machine) {
+	cpus := m.run("cat /sys/devices/system/node/node0/cpulist")
+	text := m.run(ada + `dcm run -n 2 --numa -- sh -c 'echo node=$DCM_NUMA_NODES; grep Cpus_allowed_list /proc/self/status; sh -c "grep -h stack /proc/self/numa_maps"'`)
+	if !hasAll(text, "node=0", "bind:0") {
+		m.t.Errorf("command bound to node 0 with the processors %s: got %s", cpus, text)
+	}
+	m.exits(75, "dcm run -n 40 --numa -- true", "several NUMA nodes (found 0,1, want one)")
+	m.until(noLeases)
+	m.exits(75, "dcm run -n 40 --numa --dry-run -- true", "several NUMA nodes")
+	m.exits(64, "dcm run --numa --node mi300x-8 --dry-run -- true", "--numa")
+	// The host of the test has no processors of the simulated node 1.
+	m.holding(ada, "-n 32")
+	m.exits(1, "dcm run --numa -- true", "cannot bind to the processors of NUMA node 1")
+	m.ended()
+	if text := m.run("dcm run -- sh -c 'grep -h stack /proc/self/numa_maps'"); !strings.Contains(text, "default") {
+		m.t.Errorf("command without --numa: want the default policy, got %s", text)
+	}
+}
+
+// leaseNoticed: the user reads on the terminal that the time limit is about to end the lease, before the old and
+// the new end.
+func leaseNoticed(m machine) {
+	entries := m.newEntries("MESSAGE_ID=" + string(event.LeaseEnds))
+	m.run("rm -f /tmp/terminal; (script --quiet --flush --command 'su --login ada --command \"dcm run --time 16s -- sleep infinity\"' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
+	m.until("dcm leases | grep -q ada")
+	l := m.lease()
+	m.await("/tmp/terminal", "dcm: "+l.Lease+" ends at ", "--extend "+l.Lease)
+	m.run("systemctl kill --signal=KILL dcm") // a later daemon sends the next notice
+	m.run("dcm leases --extend " + l.Lease + " --time +20s")
+	m.until("[ $(grep -c 'dcm: " + l.Lease + " ends at' /tmp/terminal) -ge 2 ]")
+	m.until(noLeases)
+	all := entries()
+	if len(all) < 2 || all[0]["DCM_LEASE"] != l.Lease || all[0]["DCM_USER"] != "ada" {
+		m.t.Errorf("entries of the notices: want two of %s, got %+v", l.Lease, all)
+	}
+}
+
+// useCounted: utilisation and energy of a lease of a whole GPU come from the driver's counters, and the peak memory from
+// PID 1, whatever happens to the daemon in between.
+func useCounted(m machine) {
+	m.run(`for i in 0 1 2 3 4 5 6 7; do echo "{\"partition\":\"0000:05:00.0-$i\",\"busy\":40}" >/run/dcm-sim/ctl/use; done`)
+	m.run("rm -f /tmp/holding; setsid " + ada + "dcm run --gpus 1 -- sh -c 'head -c 200M /dev/zero | tail -c 190M | wc -c; echo held >/tmp/holding; exec sleep infinity' >/dev/null 2>&1 </dev/null &")
+	m.await("/tmp/holding", "held")
+	l := m.lease()
+	counted := "journalctl --sync; journalctl --quiet MESSAGE_ID=" + string(event.LeaseCounted) + " DCM_LEASE=" + l.Lease + " DCM_AT="
+	m.until("[ -n \"$(" + counted + "start)\" ]")
+	m.run("systemctl kill --signal=KILL dcm")
+	m.until("dcm queue")
+	m.ended()
+	m.until("[ -n \"$(" + counted + "end)\" ]")
+	_, units := m.partitionHours("--by unit")
+	got := units[l.Lease]
+	if got.Busy == nil || *got.Busy < 39 || *got.Busy > 41 || got.Energy == nil || *got.Energy < 300 {
+		m.t.Errorf("use of a lease of a GPU at 40 %%: got %+v", got)
+	}
+	memory := m.run("systemctl --version | head -1 | cut -d' ' -f2") > "255"
+	if known := got.PeakMemory != nil; known != memory || known && *got.PeakMemory < 100<<20 {
+		m.t.Errorf("peak memory of the lease: got %+v", got)
+	}
+	m.exits(0, "dcm usage --by unit", "40 %", "kWh")
+	m.run("systemctl kill --signal=KILL dcm; dcm run -- true; systemctl reload dcm")
+	m.await("/run/dcm/metrics/dcm.prom", `dcm_leased_partition_seconds_total{user="root"}`)
+	m.run("dcm-sim reset")
 }

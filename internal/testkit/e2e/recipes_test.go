@@ -28,7 +28,7 @@ func recipes(t *testing.T, p product) {
 				title string
 				run   func(machine, []string)
 			}{
-				{"Eight inference services behind a load balancer", balancedServices},
+				{"Eight inference services with a load balancer", balancedServices},
 				{"Notebooks on demand", notebooksOnDemand},
 				{"Course room", courseRoom},
 			} {
