@@ -82,6 +82,10 @@ func TestRead_AllFields(t *testing.T) {
 	}
 	profiles, devices := g.Profiles, g.Devices
 	g.Profiles, g.Devices = nil, nil
+	if g.Usage == nil || g.Usage.Energy == 0 {
+		t.Fatalf("usage of the GPU: want its energy, got %+v", g.Usage)
+	}
+	g.Usage.Energy = 0
 	if diff := cmp.Diff(want, g); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -90,7 +94,7 @@ func TestRead_AllFields(t *testing.T) {
 	}
 	uuids := make(map[string]bool)
 	for _, d := range devices {
-		uuids[d.UUID] = strings.HasPrefix(d.UUID, "MIG-") && d.Usage != nil && (d.Usage.MemoryUsed > 0) == (d.GPUInstance == 1 && d.ComputeInstance == 1)
+		uuids[d.UUID] = strings.HasPrefix(d.UUID, "MIG-") && d.Usage != nil && d.Usage.Energy == 0 && (d.Usage.MemoryUsed > 0) == (d.GPUInstance == 1 && d.ComputeInstance == 1)
 	}
 	if len(devices) != 3 || len(uuids) != 3 {
 		t.Errorf("devices %+v", devices)

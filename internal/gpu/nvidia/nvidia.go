@@ -36,6 +36,7 @@ func (p *parts) vendor() gpu.Vendor {
 		UsageReader:     p.usage,
 		Library:         p.inventory.library,
 		Measure:         p.client.measure,
+		Counters:        p.client.counters,
 		CrossCheck:      p.inventory.crossCheck,
 		PollFingerprint: p.host.migFingerprint,
 		Dropins:         dropins,

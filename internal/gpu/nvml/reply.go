@@ -108,6 +108,7 @@ type Usage struct {
 	MemoryUsed  uint64 `json:"memoryUsed"`            // bytes
 	MemoryTotal uint64 `json:"memoryTotal"`           // bytes
 	Utilization *int   `json:"utilization,omitempty"` // percent; nil: unknown, as for MIG devices with most drivers
+	Energy      uint64 `json:"energy,omitempty"`      // millijoules since the driver was loaded; 0: unknown, as for MIG devices
 }
 
 // Process is a process on the GPU, as far as the driver lists it.

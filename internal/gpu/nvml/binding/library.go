@@ -31,6 +31,7 @@ type functions struct {
 	fields         func(device uintptr, count int32, values *byte) uint32
 	memory         func(device uintptr, info *byte) uint32
 	utilization    func(device uintptr, rates *byte) uint32
+	energy         func(device uintptr, millijoules *uint64) uint32
 	compute        func(device uintptr, count *uint32, processes *byte) uint32
 	graphics       func(device uintptr, count *uint32, processes *byte) uint32
 
@@ -112,6 +113,7 @@ const (
 	symFields         = "nvmlDeviceGetFieldValues"
 	symMemory         = "nvmlDeviceGetMemoryInfo"
 	symUtilization    = "nvmlDeviceGetUtilizationRates"
+	symEnergy         = "nvmlDeviceGetTotalEnergyConsumption"
 	symCompute        = "nvmlDeviceGetComputeRunningProcesses_v3"
 	symGraphics       = "nvmlDeviceGetGraphicsRunningProcesses_v3"
 	symMIGMode        = "nvmlDeviceGetMigMode"
@@ -150,6 +152,7 @@ func (l *library) bind() {
 		{&f.initialise, symInit}, {&f.shutDown, symShutdown}, {&f.driverVersion, symDriver}, {&f.ownVersion, symVersion},
 		{&f.byBusID, symByBusID}, {&f.pci, symPCI}, {&f.uuid, symUUID}, {&f.name, symName}, {&f.minor, symMinor},
 		{&f.virtualization, symVirtualization}, {&f.fields, symFields}, {&f.memory, symMemory}, {&f.utilization, symUtilization},
+		{&f.energy, symEnergy},
 		{&f.compute, symCompute}, {&f.graphics, symGraphics},
 		{&f.migMode, symMIGMode}, {&f.setMIGMode, symSetMIGMode}, {&f.maxDevices, symMaxDevices}, {&f.migDevice, symMIGDevice},
 		{&f.instanceOf, symInstanceOf}, {&f.computeOf, symComputeOf},

@@ -211,6 +211,10 @@ func (l *library) usage(device uintptr) (*nvml.Usage, error) {
 			u.Utilization = &percent
 		}
 	}
+	var energy uint64
+	if l.call(symEnergy, func() uint32 { return l.energy(device, &energy) }) == nil { // not of a MIG device
+		u.Energy = energy
+	}
 	return u, nil
 }
 
