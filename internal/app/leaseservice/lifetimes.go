@@ -103,9 +103,13 @@ func (f *lifetimes) follow(ctx context.Context) {
 		if last {
 			return
 		}
-		select { // without a watch by time
+		var poll <-chan time.Time
+		if err != nil {
+			poll = time.After(changePollInterval)
+		}
+		select {
 		case <-changed:
-		case <-time.After(changePollInterval):
+		case <-poll:
 		}
 	}
 }

@@ -2,6 +2,7 @@ package leaseservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -18,13 +19,14 @@ import (
 type fakeLeases struct {
 	units   []string
 	changed chan struct{}
+	fails   error // of the watch
 	log     []string
 }
 
 func (f *fakeLeases) lifetimes(now func() time.Time) *lifetimes {
 	return &lifetimes{
 		units: func() []string { return slices.Clone(f.units) },
-		watch: func(context.Context) (<-chan struct{}, error) { return f.changed, nil },
+		watch: func(context.Context) (<-chan struct{}, error) { return f.changed, f.fails },
 		record: func(_ context.Context, l status.Lease, at string) {
 			f.log = append(f.log, at+" "+l.Lease)
 		},
@@ -67,6 +69,7 @@ func TestLifetimes(t *testing.T) {
 		f.end("b")
 		time.Sleep(time.Minute)
 		seconds("map[ada:24 bob:2]")
+		f.fails = errors.New("no more watches")
 		begin("d", 8, 0, 1) // follows again
 		time.Sleep(3 * time.Second)
 		f.units = nil // without an event

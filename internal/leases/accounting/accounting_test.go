@@ -132,8 +132,6 @@ func counted(minutes float64, unit, when, busy, energy string) journal.Entry {
 	return journal.Entry{Time: at(minutes), Boot: "b1", Fields: fields}
 }
 
-func at0(minutes float64) time.Time { return at(minutes) }
-
 // Utilisation, energy and memory are those of the runs that have them and lie in the interval.
 func TestTotals_Used(t *testing.T) {
 	const gpu, other = "0000:05:00.0", "0000:26:00.0"

@@ -1,13 +1,13 @@
 package leases
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -129,7 +129,7 @@ func bindProcessors(cpus []int) error {
 
 // bindMemory makes the kernel allocate the memory of the calling thread on one NUMA node only.
 func bindMemory(node int) error {
-	var want, got unix.CPUSet
+	var want unix.CPUSet
 	want.Set(node)
 	err := unix.SetMemPolicy(unix.MPOL_BIND, &want)
 	switch {
@@ -138,13 +138,28 @@ func bindMemory(node int) error {
 	case err != nil:
 		return err
 	}
-	var mode int32
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&got)), unsafe.Sizeof(got)*8, 0, 0, 0)
-	if errno != 0 {
-		return errno
+	policy, err := memoryPolicy()
+	if want := fmt.Sprintf("bind:%d", node); err == nil && policy != want {
+		err = fmt.Errorf("the kernel has another memory policy (found %s, want %s)", sanitize.Text(policy), want)
 	}
-	if mode != unix.MPOL_BIND || got != want {
-		return fmt.Errorf("the kernel has another memory policy (found %d)", mode)
+	return err
+}
+
+// memoryPolicy returns the memory policy of the calling thread, "bind:0" or "default": that of its first
+// mapping, which has none of its own (numa(7)).
+func memoryPolicy() (string, error) {
+	f, err := os.Open("/proc/thread-self/numa_maps")
+	if err != nil {
+		return "", err
 	}
-	return nil
+	defer f.Close()
+	line, err := bufio.NewReader(f).ReadString('\n')
+	fields := strings.Fields(line)
+	if err == nil && len(fields) < 2 {
+		err = fmt.Errorf("unknown form %q", line)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot read the memory policy: %w", err)
+	}
+	return fields[1], nil
 }
