@@ -37,7 +37,7 @@ type lifetimes struct {
 	log    *slog.Logger
 
 	mu        sync.Mutex
-	live      map[string]status.Lease
+	live      map[string]life
 	following bool
 	ended     map[string]float64 // partition-seconds of leases that have ended, by label of the user
 	labels    map[uint32]string  // of the first maxUserLabels users
@@ -50,7 +50,7 @@ func newLifetimes(h *host.Host, p *Partitions, log *slog.Logger) *lifetimes {
 			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietInterval, log)
 		},
 		record: func(ctx context.Context, l status.Lease, at string) { p.recordCounters(ctx, l, at) },
-		now:    time.Now, log: log, live: make(map[string]status.Lease), ended: make(map[string]float64), labels: make(map[uint32]string),
+		now:    time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
 	}
 }
 
@@ -60,24 +60,50 @@ const (
 	atEnd   = "end"
 )
 
-// begin adds a lease that has started. It logs the counters first, so that an end is logged after the start.
+// countDelay is how long after the start of a lease its counters are read. A shorter lease costs no reading, and has
+// no counters.
+const countDelay = time.Second
+
+// life is a lease that has not ended.
+type life struct {
+	status.Lease
+	count   *time.Timer   // reads the counters; nil if an earlier daemon has read them
+	counted chan struct{} // closed when count has read them
+}
+
+// begin adds a lease that has started.
 func (f *lifetimes) begin(ctx context.Context, l status.Lease) {
-	f.record(ctx, l, atStart)
-	f.add(ctx, l)
+	counted := make(chan struct{})
+	count := time.AfterFunc(countDelay, func() {
+		defer close(counted)
+		f.record(context.WithoutCancel(ctx), l, atStart)
+	})
+	f.add(ctx, life{l, count, counted})
+}
+
+// end logs the counters at the end of a lease, after those at its start.
+func (f *lifetimes) end(ctx context.Context, l life) {
+	if l.count != nil {
+		if l.count.Stop() {
+			return
+		}
+		<-l.counted
+	}
+	f.record(ctx, l.Lease, atEnd)
 }
 
 // resume adds the leases of an earlier daemon, which has logged their start.
 func (f *lifetimes) resume(ctx context.Context, leases []status.Lease) {
 	for _, l := range leases {
 		l.Since = f.now() // the earlier daemon has counted until then
-		f.add(ctx, l)
+		f.add(ctx, life{Lease: l})
 	}
 }
 
-func (f *lifetimes) add(ctx context.Context, l status.Lease) {
+func (f *lifetimes) add(ctx context.Context, l life) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.live[l.Lease] = l
+	f.live[l.Lease.Lease] = l
 	if _, known := f.labels[l.UID]; !known && len(f.labels) < maxUserLabels {
 		f.labels[l.UID] = host.UserName(l.UID)
 	}
@@ -98,7 +124,7 @@ func (f *lifetimes) follow(ctx context.Context) {
 	for {
 		ended, last := f.endNow()
 		for _, l := range ended {
-			f.record(ctx, l, atEnd)
+			f.end(ctx, l)
 		}
 		if last {
 			return
@@ -115,7 +141,7 @@ func (f *lifetimes) follow(ctx context.Context) {
 }
 
 // endNow removes the leases that have ended. last is true if none is left; then follow ends.
-func (f *lifetimes) endNow() (ended []status.Lease, last bool) {
+func (f *lifetimes) endNow() (ended []life, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	units := f.units()
@@ -124,7 +150,7 @@ func (f *lifetimes) endNow() (ended []status.Lease, last bool) {
 		if slices.Contains(units, unit) {
 			continue
 		}
-		f.ended[f.label(l)] += partitionSeconds(l, f.now())
+		f.ended[f.label(l.UID)] += partitionSeconds(l.Lease, f.now())
 		delete(f.live, unit)
 		ended = append(ended, l)
 	}
@@ -140,9 +166,9 @@ func partitionSeconds(l status.Lease, now time.Time) float64 {
 	return max(now.Sub(l.Since).Seconds(), 0) * float64(len(l.Partitions)) / float64(max(l.Share, 1))
 }
 
-// label returns the user of a lease in metrics.
-func (f *lifetimes) label(l status.Lease) string {
-	if label, ok := f.labels[l.UID]; ok {
+// label returns the name of a user in metrics.
+func (f *lifetimes) label(uid uint32) string {
+	if label, ok := f.labels[uid]; ok {
 		return label
 	}
 	return otherUsers
@@ -154,7 +180,7 @@ func (f *lifetimes) seconds() map[string]float64 {
 	defer f.mu.Unlock()
 	out := maps.Clone(f.ended)
 	for _, l := range f.live {
-		out[f.label(l)] += partitionSeconds(l, f.now())
+		out[f.label(l.UID)] += partitionSeconds(l.Lease, f.now())
 	}
 	return out
 }
@@ -183,7 +209,7 @@ func (s *Service) follow(ctx context.Context, given lease.Lease) {
 		return
 	}
 	l := status.Lease{Lease: given.Unit, UID: name.UID, Share: name.Of, Partitions: names(given.Choice), Since: time.Now()}
-	go s.lifetimes.begin(context.WithoutCancel(ctx), l)
+	s.lifetimes.begin(ctx, l)
 }
 
 // resumeLifetimes follows the leases of an earlier daemon.

@@ -230,14 +230,14 @@ func commandBound(m machine) {
 // the new end.
 func leaseNoticed(m machine) {
 	entries := m.newEntries("MESSAGE_ID=" + string(event.LeaseEnds))
-	m.run("rm -f /tmp/terminal; (script --quiet --flush --command 'su --login ada --command \"dcm run --time 16s -- sleep infinity\"' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
+	m.run("rm -f /tmp/terminal; (setsid " + ada + "script --quiet --flush --command 'dcm run --time 60s -- sleep infinity' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
 	m.until("dcm leases | grep -q ada")
 	l := m.lease()
 	m.await("/tmp/terminal", "dcm: "+l.Lease+" ends at ", "--extend "+l.Lease)
 	m.run("systemctl kill --signal=KILL dcm") // a later daemon sends the next notice
-	m.run("dcm leases --extend " + l.Lease + " --time +20s")
+	m.run("dcm leases --extend " + l.Lease + " --time +30s")
 	m.until("[ $(grep -c 'dcm: " + l.Lease + " ends at' /tmp/terminal) -ge 2 ]")
-	m.until(noLeases)
+	m.ended()
 	all := entries()
 	if len(all) < 2 || all[0]["DCM_LEASE"] != l.Lease || all[0]["DCM_USER"] != "ada" {
 		m.t.Errorf("entries of the notices: want two of %s, got %+v", l.Lease, all)
