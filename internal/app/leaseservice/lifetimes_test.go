@@ -28,8 +28,16 @@ type fakeLeases struct {
 
 func (f *fakeLeases) lifetimes(now func() time.Time) *lifetimes {
 	return &lifetimes{
-		units: func() []string { return slices.Clone(f.units) },
-		watch: func(context.Context) (<-chan struct{}, error) { return f.changed, f.fails },
+		units: func() []string {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return slices.Clone(f.units)
+		},
+		watch: func(context.Context) (<-chan struct{}, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.changed, f.fails
+		},
 		record: func(_ context.Context, l status.Lease, at string) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -40,8 +48,15 @@ func (f *fakeLeases) lifetimes(now func() time.Time) *lifetimes {
 	}
 }
 
+// edit changes what the code under test reads.
+func (f *fakeLeases) edit(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
 func (f *fakeLeases) end(unit string) {
-	f.units = slices.DeleteFunc(f.units, func(other string) bool { return other == unit })
+	f.edit(func() { f.units = slices.DeleteFunc(f.units, func(other string) bool { return other == unit }) })
 	f.changed <- struct{}{}
 	synctest.Wait()
 }
@@ -51,7 +66,7 @@ func TestLifetimes(t *testing.T) {
 		f := &fakeLeases{changed: make(chan struct{})}
 		l := f.lifetimes(time.Now)
 		begin := func(unit string, uid uint32, share, parts int) {
-			f.units = append(f.units, unit)
+			f.edit(func() { f.units = append(f.units, unit) })
 			l.begin(t.Context(), status.Lease{Lease: unit, UID: uid, Share: share, Partitions: make([]string, parts), Since: time.Now()})
 			synctest.Wait()
 		}
@@ -79,14 +94,14 @@ func TestLifetimes(t *testing.T) {
 		f.end("b")
 		time.Sleep(time.Minute)
 		seconds("map[ada:24 bob:2]")
-		f.fails = errors.New("no more watches")
+		f.edit(func() { f.fails = errors.New("no more watches") })
 		begin("d", 8, 0, 1) // follows again
 		time.Sleep(3 * time.Second)
-		f.units = nil // without an event
+		f.edit(func() { f.units = nil }) // without an event
 		time.Sleep(changePollInterval)
 		synctest.Wait()
 		seconds("map[ada:24 bob:17]") // noticed 15 seconds after its start
-		f.fails = nil
+		f.edit(func() { f.fails = nil })
 		begin("e", 8, 0, 1) // too short for counters
 		time.Sleep(countDelay / 2)
 		f.end("e")

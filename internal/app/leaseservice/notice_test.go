@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,17 +15,36 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// fakeNotices are notices about leases of a test.
-func fakeNotices(leases *[]status.Lease, fails *error) (*notices, *[]string) {
-	var sent []string
-	return &notices{
-		list: func(context.Context) ([]status.Lease, error) { return slices.Clone(*leases), *fails },
+// announced are the notices about leases of a test.
+type announced struct {
+	*notices
+	mu     sync.Mutex
+	leases []status.Lease
+	fails  error
+	texts  []string
+}
+
+func newAnnounced(leases ...status.Lease) *announced {
+	a := &announced{leases: leases}
+	a.notices = &notices{
+		list: func(context.Context) ([]status.Lease, error) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return slices.Clone(a.leases), a.fails
+		},
 		send: func(_ context.Context, l status.Lease) error {
-			sent = append(sent, l.Lease+" "+time.Until(*l.Until).String())
+			a.edit(func() { a.texts = append(a.texts, l.Lease+" "+time.Until(*l.Until).String()) })
 			return nil
 		},
 		now: time.Now, log: slog.New(slog.DiscardHandler), sent: make(map[string]time.Time), wake: make(chan struct{}, 1),
-	}, &sent
+	}
+	return a
+}
+
+func (a *announced) edit(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
 }
 
 func limited(name string, since time.Time, limit time.Duration) status.Lease {
@@ -50,15 +70,13 @@ func TestNotices(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var leases []status.Lease
-				var fails error
-				n, sent := fakeNotices(&leases, &fails)
+				n := newAnnounced()
 				ctx, cancel := context.WithCancel(t.Context())
 				go n.run(ctx)
 				synctest.Wait()
 				now := time.Now()
 				for i, limit := range tt.limits {
-					leases = append(leases, limited(fmt.Sprint(i), now, limit))
+					n.edit(func() { n.leases = append(n.leases, limited(fmt.Sprint(i), now, limit)) })
 					if limit > 0 {
 						n.expect(noticeAt(now, now.Add(limit)))
 					}
@@ -66,8 +84,8 @@ func TestNotices(t *testing.T) {
 				time.Sleep(4 * time.Hour)
 				cancel()
 				synctest.Wait()
-				if !slices.Equal(*sent, tt.want) {
-					t.Errorf("notices: got %q, want %q", *sent, tt.want)
+				if !slices.Equal(n.texts, tt.want) {
+					t.Errorf("notices: got %q, want %q", n.texts, tt.want)
 				}
 			})
 		})
@@ -77,25 +95,23 @@ func TestNotices(t *testing.T) {
 // An extended lease is announced again before its new end, and a lease that ended early is not.
 func TestNotices_ExtendedAndEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		leases := []status.Lease{limited("a", time.Now(), time.Hour), limited("b", time.Now(), time.Hour)}
-		var fails error
-		n, sent := fakeNotices(&leases, &fails)
+		n := newAnnounced(limited("a", time.Now(), time.Hour), limited("b", time.Now(), time.Hour))
 		ctx, cancel := context.WithCancel(t.Context())
 		go n.run(ctx) // finds the leases of an earlier daemon
 		time.Sleep(50 * time.Minute)
-		leases = leases[:1]
+		n.edit(func() { n.leases = n.leases[:1] })
 		time.Sleep(6 * time.Minute)
-		leases[0] = limited("a", leases[0].Since, 2*time.Hour)
+		n.edit(func() { n.leases[0] = limited("a", n.leases[0].Since, 2*time.Hour) })
 		n.expect(time.Now())
 		time.Sleep(50 * time.Minute)
-		fails = errors.New("no answer") // at the time of the second notice
+		n.edit(func() { n.fails = errors.New("no answer") }) // at the time of the second notice
 		time.Sleep(9*time.Minute + 30*time.Second)
-		fails = nil
+		n.edit(func() { n.fails = nil })
 		time.Sleep(time.Hour)
 		cancel()
 		synctest.Wait()
-		if want := []string{"a 5m0s", "a 4m0s"}; !slices.Equal(*sent, want) {
-			t.Errorf("notices: got %q, want %q", *sent, want)
+		if want := []string{"a 5m0s", "a 4m0s"}; !slices.Equal(n.texts, want) {
+			t.Errorf("notices: got %q, want %q", n.texts, want)
 		}
 	})
 }
