@@ -262,12 +262,16 @@ func useCounted(m machine) {
 	if got.Busy == nil || *got.Busy < 39 || *got.Busy > 41 || got.Energy == nil || *got.Energy < 300 {
 		m.t.Errorf("use of a lease of a GPU at 40 %%: got %+v", got)
 	}
-	memory := m.run("systemctl --version | head -1 | cut -d' ' -f2") > "255"
-	if known := got.PeakMemory != nil; known != memory || known && *got.PeakMemory < 100<<20 {
-		m.t.Errorf("peak memory of the lease: got %+v", got)
+	// systemd logs it since version 256, and only where the container has the memory controller.
+	if memory := m.run("systemctl --version | head -1 | cut -d' ' -f2; grep -o memory /sys/fs/cgroup/cgroup.controllers || true"); memory > "256" && strings.HasSuffix(memory, "memory") {
+		if got.PeakMemory == nil || *got.PeakMemory < 100<<20 {
+			m.t.Errorf("peak memory of the lease: got %+v", got)
+		}
+	} else if got.PeakMemory != nil {
+		m.t.Errorf("peak memory without a source: got %d", *got.PeakMemory)
 	}
 	m.exits(0, "dcm usage --by unit", "40 %", "kWh")
-	m.run("systemctl kill --signal=KILL dcm; dcm run -- true; systemctl reload dcm")
+	m.run("mkdir --parents /var/lib/prometheus/node-exporter; systemctl restart dcm; dcm run -- true; systemctl reload dcm")
 	m.await("/run/dcm/metrics/dcm.prom", `dcm_leased_partition_seconds_total{user="root"}`)
-	m.run("dcm-sim reset")
+	m.run("dcm-sim reset; rm -r /var/lib/prometheus; systemctl restart dcm")
 }
