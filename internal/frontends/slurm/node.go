@@ -11,6 +11,7 @@ import (
 type Node struct {
 	Available []string // all features
 	Active    []string // the features that are active now
+	Gres      string   // the generic resources of slurm.conf, "gpu:cpx_nps4:64"
 	State     string   // "IDLE+DRAIN"
 	Reason    string   // why it is down or drained; "" for none
 }
@@ -26,7 +27,7 @@ func ParseNode(text string) Node {
 		}
 	}
 	return Node{
-		Available: list(valueOf(line, "AvailableFeatures")), Active: list(valueOf(line, "ActiveFeatures")),
+		Available: list(valueOf(line, "AvailableFeatures")), Active: list(valueOf(line, "ActiveFeatures")), Gres: valueOf(line, "Gres"),
 		State: valueOf(line, "State"), Reason: sanitize.Text(reason),
 	}
 }

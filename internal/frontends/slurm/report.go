@@ -3,6 +3,10 @@ package slurm
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,4 +89,32 @@ func (c Controller) drain(ctx context.Context, r Report, reason string) error {
 		return nil // slurmd is down; it registers when it starts
 	}
 	return err
+}
+
+// sockets matches what slurmctld appends to a GRES: the sockets of its cores.
+var sockets = regexp.MustCompile(`\([^)]*\)`)
+
+// gpus returns the GRES of GPUs in ascending order.
+func gpus(gres string) []string {
+	all := slices.DeleteFunc(list(sockets.ReplaceAllString(gres, "")), func(g string) bool { return !strings.HasPrefix(g, "gpu:") })
+	slices.Sort(all)
+	return all
+}
+
+// CheckGres drains the node if slurmctld has other GPUs for it, from slurm.conf, than g. Only the
+// administrator can change that file and resume the node.
+func (c Controller) CheckGres(ctx context.Context, g Gres, log func(string)) error {
+	n, err := c.Node(ctx)
+	if err != nil || slices.Equal(gpus(n.Gres), gpus(g.Counts())) {
+		return err
+	}
+	reason := fmt.Sprintf("dcm: slurm.conf needs Gres=%s", g.Counts())
+	if n.Reason == reason {
+		return nil
+	}
+	if err := c.Drain(ctx, reason); err != nil {
+		return err
+	}
+	log("drained " + c.NodeName + ": " + reason)
+	return nil
 }

@@ -41,8 +41,9 @@ func TestHas_IgnoresOtherFeatures(t *testing.T) {
 // slurmctld answers for one node and records the calls.
 type slurmctld struct {
 	active, reason string
-	late           int // number of queries until the node has slurmd's reason
-	invalid        int // number of queries after the report until slurmd has registered again
+	gres           string // "" for none
+	late           int    // number of queries until the node has slurmd's reason
+	invalid        int    // number of queries after the report until slurmd has registered again
 	broken         error
 	updates        []string
 }
@@ -65,7 +66,11 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 			state = "DOWN+DRAIN+INVALID_REG"
 		}
 	}
-	return fmt.Sprintf(record, "cpx,spx,mixed", s.active, state, reason), nil
+	text := fmt.Sprintf(record, "cpx,spx,mixed", s.active, state, reason)
+	if s.gres != "" {
+		text = strings.Replace(text, "Gres=(null)", "Gres="+s.gres, 1)
+	}
+	return text, nil
 }
 
 func TestReport(t *testing.T) {

@@ -41,14 +41,9 @@ ExecStart=ip address add 127.0.1.1/8 dev lo
 Before=slurmctld.service slurmd.service
 `
 
-// TestSlurm follows dcm-slurm(7) with the real slurmctld and slurmd on a simulated node. Its root is large,
-// so it is not part of make test.
-func TestSlurm(t *testing.T) {
-	if os.Getenv("DCM_SLURM") == "" {
-		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
-	}
-	requireContainers(t)
-	seed := e2e.Seed{
+// slurmSeed returns the files of a cluster of one node.
+func slurmSeed() e2e.Seed {
+	return e2e.Seed{
 		"/etc/hostname":                       {Content: []byte("gpu1\n")},
 		"/etc/hosts":                          {Content: []byte("127.0.0.1 localhost gpu1\n")},
 		"/etc/slurm/slurm.conf":               {Content: []byte(slurmConf)},
@@ -56,7 +51,16 @@ func TestSlurm(t *testing.T) {
 		"/etc/systemd/system/address.service": {Content: []byte(address)},
 		"/etc/systemd/system/multi-user.target.wants/address.service": {Link: "../address.service"},
 	}
-	m := installWith(t, e2e.Slurm(), buildProduct(t), seed)
+}
+
+// TestSlurm follows dcm-slurm(7) with the real slurmctld and slurmd on a simulated node. Its root is large,
+// so it is not part of make test.
+func TestSlurm(t *testing.T) {
+	if os.Getenv("DCM_SLURM") == "" {
+		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
+	}
+	requireContainers(t)
+	m := installWith(t, e2e.Slurm(), buildProduct(t), slurmSeed())
 	m.t.Log(m.run("slurmctld -V"))
 	m.configureSlurm()
 	for _, s := range []struct {

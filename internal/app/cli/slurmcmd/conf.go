@@ -4,45 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
-	"dcm/internal/frontends/status"
+	"dcm/internal/linux/atomicfile"
+	"dcm/internal/sanitize"
 )
 
-// pool is the name of Slurm's reservation, which is for no unit.
-const pool = "slurm"
+// forms are the options of slurm-conf.
+type forms struct {
+	features, gres, slinky bool   // what to print; only one is set
+	nvml                   bool   // slurmd finds NVIDIA's GPUs with NVML
+	write                  string // gres.conf to keep; "" to print
+}
 
 func SlurmConfCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "slurm-conf --features | --gres",
+		Use:   "slurm-conf --features | --gres | --slinky",
 		Short: "Print Slurm's configuration for this node",
 		Long: `With --features, jobs select the profile of the whole node. With --gres, they get single
 partitions of its current profile. Slurm reads the number of GRES only once, so use one
-or the other. See dcm-slurm(7).`,
+or the other. With --slinky, print values for the Helm chart of Slinky. See dcm-slurm(7).`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	features := cmd.Flags().Bool("features", false, "print helpers.conf and the features of the node")
-	gres := cmd.Flags().Bool("gres", false, "print gres.conf and the GRES of the node")
-	cmd.RunE = func(c *cobra.Command, _ []string) error {
-		switch ctx := c.Context(); {
-		case *features == *gres:
-			return exitcode.With(exitcode.Usage, errors.New("give either --features or --gres: Slurm's number of GRES does not change with a feature"))
-		case *features:
-			return slurmFeatures(ctx, h, con)
-		default:
-			return slurmGres(ctx, h, con)
-		}
-	}
+	var f forms
+	cmd.Flags().BoolVar(&f.features, "features", false, "print helpers.conf and the features of the node")
+	cmd.Flags().BoolVar(&f.gres, "gres", false, "print gres.conf and the GRES of the node")
+	cmd.Flags().BoolVar(&f.slinky, "slinky", false, "print gres.conf and the GRES as values for Slinky's chart")
+	cmd.Flags().BoolVar(&f.nvml, "nvml", false, "with --gres, let slurmd find NVIDIA's GPUs with NVML")
+	cmd.Flags().StringVar(&f.write, "write", "", "with --gres, write gres.conf to `FILE` and make slurmd read it")
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return slurmConf(c.Context(), h, con, f) }
 	return cmd
+}
+
+func slurmConf(ctx context.Context, h *host.Host, con *console.Console, f forms) error {
+	switch {
+	case f.features && f.gres, f.features && f.slinky, f.gres && f.slinky, !f.features && !f.gres && !f.slinky:
+		return exitcode.With(exitcode.Usage, errors.New("give one of --features, --gres and --slinky: Slurm's number of GRES does not change with a feature"))
+	case !f.gres && (f.nvml || f.write != ""):
+		return exitcode.With(exitcode.Usage, errors.New("--nvml and --write need --gres"))
+	case f.features:
+		return slurmFeatures(ctx, h, con)
+	}
+	g, err := generic(ctx, h, f.nvml)
+	switch {
+	case err != nil:
+		return err
+	case f.write != "":
+		return writeGres(ctx, h, con, g, f.write)
+	case f.slinky:
+		g.NVML = g.HasInstances() // the numbers of their device nodes differ between nodes
+		fmt.Fprint(con.Out, g.Slinky())
+	default:
+		fmt.Fprint(con.Out, g.Lines())
+	}
+	return nil
 }
 
 func slurmFeatures(ctx context.Context, h *host.Host, con *console.Console) error {
@@ -57,48 +81,29 @@ func slurmFeatures(ctx context.Context, h *host.Host, con *console.Console) erro
 	return nil
 }
 
-func slurmGres(ctx context.Context, h *host.Host, con *console.Console) error {
-	a := client.Account(ctx, h)
-	if err := client.WhyHidden(a, "partitions"); err != nil && len(a.Parts) == 0 {
+// writeGres replaces gres.conf, makes slurmd read it, and drains the node if slurm.conf does not
+// have its GRES. It reloads slurmd also if the file is unchanged, since an earlier reload may have failed.
+func writeGres(ctx context.Context, h *host.Host, con *console.Console, g slurm.Gres, path string) error {
+	if err := h.NeedRoot("writing gres.conf"); err != nil {
 		return err
 	}
-	devices, note := pooled(a)
-	if len(devices) == 0 {
-		return errors.New("no partition has a render node of its own\nhint: for GPUs with MIG see AutoDetect=nvml in gres.conf(5)")
+	path = h.Path(path)
+	before, err := os.ReadFile(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return sanitize.Error(err)
+	case !slurm.IsGres(string(before)):
+		return exitcode.With(exitcode.Usage, fmt.Errorf("%s: has other lines than those of dcm\nhint: move them to another file, and include both from gres.conf", sanitize.Text(path)))
 	}
-	fmt.Fprint(con.Out, slurm.GresLines(nodeName(ctx, h), note, devices))
-	return nil
-}
-
-// pooled returns the partitions for Slurm's jobs. With a reservation these are its links below
-// /dev/dcm, otherwise the device nodes of all partitions.
-func pooled(a status.Account) ([]slurm.Device, string) {
-	for _, r := range a.Reserved {
-		if r.Name != pool || r.Unit != "" {
-			continue
+	if text := g.Conf(); text != string(before) {
+		if err := atomicfile.Write(path, []byte(text), atomicfile.Options{Mode: 0o644, SyncDir: true}); err != nil {
+			return sanitize.Error(err)
 		}
-		var out []slurm.Device
-		for i, name := range r.Partitions {
-			if at := slices.IndexFunc(a.Parts, func(p status.Part) bool { return p.Name == name }); at >= 0 {
-				out = append(out, slurm.Device{Type: kind(a.Parts[at]), File: fmt.Sprintf("/dev/dcm/%s/render%d", pool, i)})
-			}
-		}
-		return out, fmt.Sprintf("The partitions of the reservation %q, of profile %s", pool, a.Profile.Applied)
+		fmt.Fprintf(con.Out, "%s: changed to Gres=%s\n", sanitize.Text(path), g.Counts())
 	}
-	var out []slurm.Device
-	for _, p := range a.Parts {
-		if p.RenderNode != "" && opensAlone(a, p.GPU) {
-			out = append(out, slurm.Device{Type: kind(p), File: p.RenderNode})
-		}
+	if err := reloadSlurmd(ctx, h); err != nil {
+		return err
 	}
-	return out, "All partitions: grant none of them as leases, see dcm-slurm(7)"
+	c := slurm.Controller{NodeName: g.Node, Run: slurm.Scontrol}
+	return c.CheckGres(ctx, g, func(what string) { fmt.Fprintln(con.Out, what) })
 }
-
-// opensAlone reports whether opening the render node and the common nodes is enough to use a
-// partition.
-func opensAlone(a status.Account, address string) bool {
-	return slices.ContainsFunc(a.GPUs, func(g status.GPU) bool { return g.Address == address && len(g.Offers.Compute) > 0 })
-}
-
-// kind returns a partition's mode as a type of GRES: cpx_nps4.
-func kind(p status.Part) string { return strings.ToLower(slurm.Feature(p.Mode)) }

@@ -1,0 +1,144 @@
+package slurmcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dcm/internal/app/cli/client"
+	"dcm/internal/engine/host"
+	"dcm/internal/frontends/slurm"
+	"dcm/internal/frontends/status"
+	"dcm/internal/frontends/status/gather"
+	"dcm/internal/gpu"
+	"dcm/internal/linux/cpus"
+)
+
+// pool is the name of Slurm's reservation, which is for no unit.
+const pool = "slurm"
+
+// inventory is what the lines of gres.conf are made of.
+type inventory struct {
+	account status.Account
+	devices []gpu.Device
+	cpus    cpus.Topology
+}
+
+// generic returns the generic resources of this node.
+func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
+	i := inventory{account: client.Account(ctx, h)}
+	err := client.WhyHidden(i.account, "partitions")
+	if err != nil && len(i.account.Parts) == 0 {
+		return slurm.Gres{}, err
+	}
+	if i.devices, err = gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h)); err != nil {
+		return slurm.Gres{}, err
+	}
+	if i.cpus, err = cpus.Read(h.Path("sys/devices/system")); err != nil {
+		return slurm.Gres{}, err
+	}
+	g := i.gres()
+	g.Node, g.NVML = nodeName(ctx, h), nvml
+	switch {
+	case len(g.Devices) == 0:
+		return slurm.Gres{}, errors.New("no partition has a device node of its own")
+	case nvml && i.outside():
+		return slurm.Gres{}, fmt.Errorf("reservation %q: with NVML slurmd uses all of NVIDIA's GPUs (found partitions outside the reservation)\nhint: use --gres without --nvml", pool)
+	}
+	return g, nil
+}
+
+const nvidia = "nvidia"
+
+// pooled returns the names of the partitions in Slurm's reservation. ok is false without one.
+func (i inventory) pooled() (names []string, ok bool) {
+	for _, r := range i.account.Reserved {
+		if r.Name == pool && r.Unit == "" {
+			return r.Partitions, true
+		}
+	}
+	return nil, false
+}
+
+// outside reports whether Slurm's reservation lacks a partition of NVIDIA.
+func (i inventory) outside() bool {
+	names, ok := i.pooled()
+	return ok && slices.ContainsFunc(i.account.Parts, func(p status.Part) bool {
+		g := i.gpu(p)
+		return g != nil && g.Vendor == nvidia && !slices.Contains(names, p.Name)
+	})
+}
+
+// gres returns the partitions for Slurm's jobs. With a reservation AMD's are its links below /dev/dcm,
+// otherwise the device nodes. A MIG instance has nodes that it shares with others, for which there is no
+// link.
+func (i inventory) gres() slurm.Gres {
+	var g slurm.Gres
+	if names, ok := i.pooled(); ok {
+		g.Note = fmt.Sprintf("The partitions of the reservation %q, of profile %s", pool, i.account.Profile.Applied)
+		for n, name := range names {
+			if at := slices.IndexFunc(i.account.Parts, func(p status.Part) bool { return p.Name == name }); at >= 0 {
+				g.Devices = i.appendDevice(g.Devices, i.account.Parts[at], fmt.Sprintf("/dev/dcm/%s/render%d", pool, n))
+			}
+		}
+		return g
+	}
+	g.Note = "All partitions: grant none of them as leases, see dcm-slurm(7)"
+	for _, p := range i.account.Parts {
+		g.Devices = i.appendDevice(g.Devices, p, p.RenderNode)
+	}
+	return g
+}
+
+// appendDevice appends a partition, if it has device nodes of its own. node is a node of AMD's.
+func (i inventory) appendDevice(to []slurm.Device, p status.Part, node string) []slurm.Device {
+	d := slurm.Device{Cores: i.cpus.Near(p.NUMA)}
+	switch at := i.gpu(p); {
+	case p.RenderNode == "" || at == nil || at.Vendor != nvidia && len(at.Offers.Compute) == 0:
+		return to
+	case at.Vendor == nvidia:
+		d.Flags, d.Type, d.Files = slurm.NVIDIAFlags, slurm.TypeOf(at.Name, ""), i.nodes(p)
+		if len(d.Files) > 1 {
+			d.Type = slurm.TypeOf(at.Name, p.Mode)
+		}
+		if len(d.Files) == 0 || at.Name == "" {
+			return to
+		}
+	default:
+		d.Flags, d.Type, d.Files = slurm.AMDFlags, strings.ToLower(slurm.Feature(p.Mode)), []string{node}
+	}
+	return append(to, d)
+}
+
+// gpu returns a partition's GPU, nil if dcm does not manage it.
+func (i inventory) gpu(p status.Part) *status.GPU {
+	at := slices.IndexFunc(i.account.GPUs, func(g status.GPU) bool { return g.Address == p.GPU && g.Managed() })
+	if at < 0 {
+		return nil
+	}
+	return &i.account.GPUs[at]
+}
+
+// own matches the nodes of a GPU or MIG instance of NVIDIA. Slurm must not deny other jobs the nodes of
+// the driver, such as /dev/nvidiactl.
+var own = regexp.MustCompile(`^/dev/(nvidia[0-9]+|nvidia-caps/.+)$`)
+
+// nodes returns the device nodes of a partition of NVIDIA in the order that slurmd uses with NVML: the
+// GPU, the GPU instance, the compute instance.
+func (i inventory) nodes(p status.Part) []string {
+	for _, d := range i.devices {
+		for _, part := range d.Parts {
+			if string(d.Address) != p.GPU || part.RenderNode() != p.RenderNode {
+				continue
+			}
+			nodes := slices.DeleteFunc(append(slices.Clone(part.CompanionNodes), part.Node), func(n string) bool { return !own.MatchString(n) })
+			slices.SortStableFunc(nodes, func(a, b string) int { return strings.Compare(filepath.Dir(a), filepath.Dir(b)) })
+			return nodes
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package e2e_test
+
+import (
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"dcm/internal/gpu/nvml/standin"
+	"dcm/internal/testkit/e2e"
+)
+
+// slurmMIG has two profiles with the same instances on other GPUs, and one with other instances.
+const slurmMIG = `profile = "first"
+[clients]
+units = ["gpuagent", "amd-metrics-exporter", "dcm-slurm-gres"]
+[profiles.first]
+memory = "NPS1"
+[[profiles.first.group]]
+compute = "SPX"
+count = "rest"
+[[profiles.first.group]]
+mig = { "3g.40gb" = 2 }
+count = 1
+[[profiles.first.group]]
+mig = { "1g.10gb+me" = 1, "1g.10gb" = 6 }
+count = 1
+[[profiles.first.group]]
+mig = "off"
+count = "rest"
+[profiles.second]
+memory = "NPS1"
+[[profiles.second.group]]
+compute = "SPX"
+count = "rest"
+[[profiles.second.group]]
+mig = { "1g.10gb+me" = 1, "1g.10gb" = 6 }
+count = 1
+[[profiles.second.group]]
+mig = { "3g.40gb" = 2 }
+count = 1
+[[profiles.second.group]]
+mig = "off"
+count = "rest"
+[profiles.third]
+memory = "NPS1"
+[[profiles.third.group]]
+compute = "SPX"
+count = "rest"
+[[profiles.third.group]]
+mig = { "3g.40gb" = 2 }
+count = "rest"
+`
+
+// TestSlurmMIG uses the printed GRES lines on a node with GPUs of both vendors, with the real slurmctld and
+// slurmd. Debian's slurmd has no plugin for NVML, so only the form with device nodes is tested.
+func TestSlurmMIG(t *testing.T) {
+	if os.Getenv("DCM_SLURM") == "" {
+		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
+	}
+	requireContainers(t)
+	lib, err := standin.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := slurmSeed()
+	maps.Copy(seed, driverless())
+	maps.Copy(seed, driverlessNVIDIA())
+	seed[nodeless] = e2e.File{}
+	m := nvidiaNode(t, e2e.Slurm(), buildProduct(t), "mi300x-4+h100-4", lib, seed)
+	m.knob("nodes /dev 509")
+	m.put(settings, slurmMIG)
+	m.run("systemctl restart dcm; dcm use first")
+	for _, s := range []struct {
+		name string
+		run  func(machine)
+	}{
+		{"jobs get instances", slurmInstances},
+		{"gres.conf after a change", slurmWritten},
+	} {
+		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
+			break
+		}
+	}
+}
+
+const (
+	threeG = "gpu:h100_80gb_hbm3_3g.40gb"
+	oneG   = "gpu:h100_80gb_hbm3_1g.10gb"
+)
+
+// slurmInstances: slurmctld and slurmd accept the printed lines, and each job gets only the variable of its
+// vendor.
+func slurmInstances(m machine) {
+	said := m.run("dcm slurm-conf --gres")
+	m.t.Log(said)
+	parts := strings.Split(said, "\n\n")
+	if len(parts) != 4 {
+		m.t.Fatalf("%d parts, want gres.conf twice, slurm.conf and cgroup.conf", len(parts))
+	}
+	m.put("/etc/slurm/gres.conf", parts[0]+"\n")
+	m.addSlurmConf(parts[2] + "\n")
+	m.run("systemctl restart slurmctld slurmd")
+	for request, want := range map[string]string{
+		"gpu:spx_nps1:2":       "ROCR_VISIBLE_DEVICES=",
+		threeG + ":2":          "CUDA_VISIBLE_DEVICES=",
+		oneG + "+me:1":         "CUDA_VISIBLE_DEVICES=",
+		"gpu:h100_80gb_hbm3:2": "CUDA_VISIBLE_DEVICES=",
+		oneG + ":6":            "CUDA_VISIBLE_DEVICES=",
+	} {
+		got := m.run(`srun --gres="$1" env | grep VISIBLE_DEVICES; true`, request)
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "\n") {
+			m.t.Errorf("%s: environment of the job: got %s", request, got)
+		}
+	}
+	if r := m.try("timeout 60 srun --immediate=10 --gres=" + threeG + ":3 true"); r.Code == 0 {
+		m.t.Error("a job got three of two instances")
+	}
+	m.t.Log(m.run("slurmd -G 2>&1; scontrol show node gpu1 | grep -i gres"))
+}
+
+// slurmWritten: a client unit keeps gres.conf right after a change, and drains the node if slurm.conf has
+// other GRES.
+func slurmWritten(m machine) {
+	commands := walk(m.t, "dcm-slurm.7", "Keeping gres.conf")
+	if len(commands) != 3 {
+		m.t.Fatalf("commands of the manual: %q", commands)
+	}
+	for _, command := range commands {
+		m.t.Logf("$ %s\n%s", command, m.run(`sudo() { "$@"; }; `+command))
+	}
+	before := m.run("cat /etc/slurm/gres.conf")
+	m.run("dcm use second")
+	after := m.run("cat /etc/slurm/gres.conf")
+	if before == after || strings.Count(before, "MultipleFiles=") != strings.Count(after, "MultipleFiles=") {
+		m.t.Errorf("gres.conf after a change:\n%s\nbefore:\n%s", after, before)
+	}
+	// slurmd has the device nodes of all instances.
+	m.run(`for node in $(sed -n 's/.*MultipleFiles=\([^ ]*\).*/\1/p' /etc/slurm/gres.conf | tr , ' '); do [ -c $node ]; done`)
+	m.run("srun --gres=" + threeG + ":2 true; srun --gres=" + oneG + ":6 true")
+	if state := m.node("State"); strings.Contains(state, "DRAIN") {
+		m.t.Errorf("the node is %s: %s", state, m.node("Reason"))
+	}
+
+	m.run("dcm use third")
+	state, reason := m.node("State"), m.node("Reason")
+	m.t.Logf("%s: %s", state, reason)
+	if want := "dcm: slurm.conf needs Gres=gpu:spx_nps1:4," + threeG + ":8"; !strings.Contains(state, "DRAIN") || !strings.HasPrefix(reason, want) {
+		m.t.Errorf("the node is %s, reason %s, want %s", state, reason, want)
+	}
+	m.run(`sed -i "/^NodeName=gpu1 /s/ Gres=[^ ]*/ Gres=gpu:spx_nps1:4,$1:8/" /etc/slurm/slurm.conf; systemctl restart slurmctld slurmd`, threeG)
+	m.run("scontrol update NodeName=gpu1 State=RESUME; srun --gres=" + threeG + ":8 true")
+
+	m.put("/etc/slurm/gres.conf", "NodeName=gpu1 Name=gpu File=/dev/nvidia0\n")
+	if r := m.try("dcm slurm-conf --gres --write /etc/slurm/gres.conf"); r.Code == 0 || !strings.Contains(r.Stderr, "has other lines than those of dcm") {
+		m.t.Errorf("a foreign gres.conf: exit status %d, %s", r.Code, r.Stderr)
+	}
+}
