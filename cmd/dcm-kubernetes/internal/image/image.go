@@ -1,6 +1,6 @@
 // Package image makes a container image without a base image, as an OCI image layout on disk. For
-// each architecture the image has one program or one tree of files. The build is reproducible: the
-// same files give the same bytes.
+// each architecture the image has one program or one tree of files. A bill of materials refers to the
+// image of each program. The build is reproducible: the same files give the same bytes.
 package image
 
 import (
@@ -35,7 +35,7 @@ type About struct {
 
 	Revision string    // the commit; "" if unknown
 	License  string    // SPDX expression
-	Licenses *Licenses // of a program; nil for a tree, which has its own
+	Licenses *Licenses // of a program, which also gets a bill of materials; nil for a tree, which has its own
 }
 
 // Write makes the layout in a new directory.
@@ -49,11 +49,13 @@ func Write(dir string, about About, programs []Program) (err error) {
 		}
 	}()
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, p := range programs {
+	images := make([]v1.Image, len(programs))
+	for i, p := range programs {
 		img, err := of(p, about)
 		if err != nil {
 			return fmt.Errorf("cannot make the image for %s: %w", p.Arch, err)
 		}
+		images[i] = img
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
 			Add:        img,
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: p.Arch}},
@@ -67,6 +69,14 @@ func Write(dir string, about About, programs []Program) (err error) {
 	err = path.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": about.Version}))
 	if err != nil {
 		return fmt.Errorf("cannot make the image: %w", err)
+	}
+	for i, p := range programs {
+		if about.Licenses == nil {
+			break
+		}
+		if err := appendBill(path, p.Path, about, images[i]); err != nil {
+			return fmt.Errorf("cannot make the bill of materials for %s: %w", p.Arch, err)
+		}
 	}
 	return nil
 }

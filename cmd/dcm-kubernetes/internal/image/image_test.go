@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"dcm/cmd/dcm-kubernetes/internal/image"
@@ -159,6 +161,9 @@ func TestProgram_Licenses(t *testing.T) {
 	if err := image.Write(dir, about, []image.Program{{Arch: "amd64", Path: program}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := validateBills(t, dir, info); err != nil {
+		t.Error(err)
+	}
 	names := files(t, dir)
 	want := []string{"usr/share/licenses/dcm-kubernetes/LICENSE", "usr/share/licenses/go/LICENSE", "usr/share/licenses/" + info.Deps[0].Path + "/COPYING"}
 	for _, m := range info.Deps[1:] {
@@ -174,11 +179,69 @@ func TestProgram_Licenses(t *testing.T) {
 	}
 }
 
+// validateBills checks the manifest with the bill of materials of the only image, as a registry's list of
+// referrers returns it.
+func validateBills(t *testing.T, dir string, program *buildinfo.BuildInfo) error {
+	t.Helper()
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return err
+	}
+	list, err := top.IndexManifest()
+	if err != nil {
+		return err
+	}
+	if len(list.Manifests) != 2 || list.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != "1" || list.Manifests[1].ArtifactType != "application/vnd.cyclonedx+json" {
+		return fmt.Errorf("the layout has %+v", list.Manifests)
+	}
+	bill, err := top.Image(list.Manifests[1].Digest)
+	if err != nil {
+		return err
+	}
+	m, err := bill.Manifest()
+	if err != nil {
+		return err
+	}
+	_, images := only(t, top)
+	if m.Subject == nil || m.Subject.Digest != images.Manifests[0].Digest || m.Subject.Size != images.Manifests[0].Size || m.ArtifactType != list.Manifests[1].ArtifactType || len(m.Layers) != 1 {
+		return fmt.Errorf("the manifest is %+v, with the subject %+v", m, m.Subject)
+	}
+	for _, blob := range []v1.Hash{m.Config.Digest, m.Layers[0].Digest} {
+		text, err := os.ReadFile(filepath.Join(dir, "blobs/sha256", blob.Hex))
+		if err != nil || fmt.Sprintf("%x", sha256.Sum256(text)) != blob.Hex {
+			return fmt.Errorf("blob %s: %v", blob, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "blobs/sha256", m.Layers[0].Digest.Hex))
+	if err != nil {
+		return err
+	}
+	var document struct {
+		BOMFormat string
+		Metadata  struct {
+			Component struct{ Name, Version string }
+		}
+		Components []struct{ Name, Version, PURL string }
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return err
+	}
+	if document.BOMFormat != "CycloneDX" || document.Metadata.Component.Name != "dcm-kubernetes" || len(document.Components) != len(program.Deps)+1 {
+		return fmt.Errorf("the bill is %s", text)
+	}
+	for i, d := range program.Deps {
+		if c := document.Components[i+1]; c.Name != d.Path || c.Version != d.Version || c.PURL != "pkg:golang/"+d.Path+"@"+d.Version {
+			return fmt.Errorf("component %+v, want %s %s", c, d.Path, d.Version)
+		}
+	}
+	return nil
+}
+
 // only returns the only index of a layout, with its list of images.
 func only(t *testing.T, top v1.ImageIndex) (v1.ImageIndex, *v1.IndexManifest) {
 	t.Helper()
 	manifest, err := top.IndexManifest()
-	if err != nil || len(manifest.Manifests) != 1 {
+	if err != nil || len(manifest.Manifests) < 1 || manifest.Manifests[0].MediaType != types.OCIImageIndex {
 		t.Fatalf("the layout has %+v, %v", manifest, err)
 	}
 	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
