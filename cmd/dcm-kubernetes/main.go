@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/desired"
 	"dcm/cmd/dcm-kubernetes/internal/feature"
+	"dcm/cmd/dcm-kubernetes/internal/readiness"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 )
 
@@ -49,6 +51,7 @@ type options struct {
 	server, token, ca         string
 	drain, refresh, retry     time.Duration
 	look, budget              time.Duration
+	listen                    string
 	verbose, printVersionOnly bool
 }
 
@@ -70,6 +73,7 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 	f.DurationVar(&o.retry, "retry", 30*time.Minute, "time after which a failed change is retried, if a retry may succeed")
 	f.DurationVar(&o.look, "look", 5*time.Second, "polling interval during a change")
 	f.DurationVar(&o.budget, "wait", 15*time.Second, "polling interval of a node that waits for the budget")
+	f.StringVar(&o.listen, "listen", "", "`address` that serves "+readiness.Path+", such as :8086; empty for none")
 	f.BoolVar(&o.verbose, "verbose", false, "log debug messages")
 	f.BoolVar(&o.printVersionOnly, "version", false, "print the version")
 	if err := f.Parse(args); err != nil {
@@ -123,6 +127,19 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 		Features: feature.File(o.features),
 		Times:    sequence.Times{Drain: o.drain, Refresh: o.refresh, Retry: o.retry, Look: o.look, Budget: o.budget, Reread: time.Minute, Lease: time.Minute, Heartbeat: 10 * time.Minute},
 		Log:      slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: level})),
+	}
+	var ready readiness.State
+	if o.listen != "" {
+		l, err := net.Listen("tcp", o.listen)
+		if err != nil {
+			return fmt.Errorf("-listen: %w", err)
+		}
+		b.Ready = ready.Set
+		go func() {
+			if err := ready.Serve(ctx, l); err != nil {
+				b.Log.Error(err.Error())
+			}
+		}()
 	}
 	klog.SetSlogLogger(b.Log) // log messages of client-go
 	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node)

@@ -46,6 +46,7 @@ type Bridge struct {
 	Features feature.File
 	Times    sequence.Times
 	Log      *slog.Logger
+	Ready    func(why string) // receives why the agent is not ready, "" if it is; nil for none
 
 	// Only one goroutine uses the following fields, except host.
 	host    hostState
@@ -137,6 +138,7 @@ const rest = -1
 // step reads, decides and acts. It returns how long to pause; 0 means not at all.
 func (b *Bridge) step(ctx context.Context) time.Duration {
 	pause, err := b.once(ctx)
+	b.ready(err)
 	switch {
 	case ctx.Err() != nil:
 		return rest
@@ -151,6 +153,24 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 	b.Log.Warn("retrying later", "error", err)
 	b.failing = min(b.failing+1, 5)
 	return jitter(time.Second << b.failing)
+}
+
+// ready reports whether dcm and the API server answer. A conflict with another writer is an answer.
+func (b *Bridge) ready(err error) {
+	if b.Ready == nil {
+		return
+	}
+	down, known := b.host.answers()
+	switch {
+	case err != nil && !cluster.Changed(err):
+		b.Ready(err.Error())
+	case b.latest() == nil:
+		b.Ready("the node was not received from the API server yet")
+	case !known:
+		b.Ready("dcm has not answered yet")
+	default:
+		b.Ready(down)
+	}
 }
 
 func (b *Bridge) once(ctx context.Context) (time.Duration, error) {

@@ -43,6 +43,13 @@ func (h *hostState) now(v *vendor.Vendor) (sequence.Host, bool) {
 	return host, h.known
 }
 
+// answers returns why dcm does not respond, "" if it does, and whether that is known.
+func (h *hostState) answers() (down string, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.down, h.known
+}
+
 // connect numbers a new connection. It lasts until the returned context ends.
 func (h *hostState) connect(ctx context.Context) (own context.Context, connection int) {
 	h.mu.Lock()
