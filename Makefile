@@ -46,6 +46,7 @@ help:
 #:   build             the programs, in bin/
 #:   packages          DEB and RPM for amd64 and arm64, in dist/
 #:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
+#:   chart             the Helm chart of the Kubernetes agent, in dist/
 #:   release           packages, bills of materials and signed checksums of the tag of HEAD, in
 #:                     dist/release; KEY names the OpenPGP key
 #:   hardware-kit      an archive that records the GPUs of any host, in dist/
@@ -94,7 +95,7 @@ packages:
 		$(GO) tool nfpm package -f packaging/cockpit/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
 	done
 
-.PHONY: image test-kubernetes host-image test-host-image
+.PHONY: image chart test-kubernetes host-image test-host-image
 
 # The agent with a real API server and its controllers. The first run compiles them into
 # the cache, which takes about 15 minutes. The first test has dcm in a container, the
@@ -112,6 +113,17 @@ image:
 	rm -rf $(DIST)/dcm-kubernetes.oci
 	$(GO) -C $(NESTED) run ./internal/image/make -o $(CURDIR)/$(DIST)/dcm-kubernetes.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
 		$(foreach arch,$(ARCHES),$(arch)=$(CURDIR)/$(DIST)/dcm-kubernetes.$(arch))
+
+# The Helm chart with the manifests that it reads. Helm accepts only versions of semver.
+CHART = $(DIST)/dcm-kubernetes-$(subst ~,-,$(VERSION)).tgz
+chart:
+	mkdir -p $(DIST)
+	rm -rf $(DIST)/chart $(DIST)/dcm-kubernetes-*.tgz
+	mkdir -p $(DIST)/chart
+	cp -rL packaging/kubernetes/chart $(DIST)/chart/dcm-kubernetes
+	sed -i 's/^version: .*/version: "$(subst ~,-,$(VERSION))"/; s/^appVersion: .*/appVersion: "$(VERSION)"/; /^# make chart/d' $(DIST)/chart/dcm-kubernetes/Chart.yaml
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(SOURCE_DATE_EPOCH) -C $(DIST)/chart -c dcm-kubernetes | gzip -n >$(CHART)
+	rm -r $(DIST)/chart
 
 # The image of dcm for hosts on which no package can be installed: see dcm.service(8).
 host-image:

@@ -154,7 +154,7 @@ func write(t *testing.T, path, text string) {
 // newControl starts etcd, the API server and the controllers.
 func newControl(t *testing.T) *control {
 	t.Helper()
-	programs, dir := made(t), t.TempDir()
+	programs, dir := made(t, controlPlane...), t.TempDir()
 	port := ports(t, 3)
 	keys(t, dir)
 	write(t, filepath.Join(dir, "tokens"), "root,admin,admin,system:masters\n")

@@ -73,6 +73,9 @@ func (w *world) run(pod object, at string) {
 	case "plugin":
 		w.held("plugin")
 		w.offer(node(pod), w.divided(node(pod)))
+	case migPlugin:
+		w.held("plugin")
+		w.offerMIG(node(pod), true)
 	case "driver":
 		w.held("driver")
 		w.publish(node(pod))
@@ -96,8 +99,11 @@ func (w *world) held(who string) {
 // end removes a pod. A device plugin that ended offers nothing. The slices of a driver stay until
 // its next pod replaces them.
 func (w *world) end(pod object, at string) {
-	if sub(pod, "metadata", "labels")["app"] == "plugin" {
+	switch sub(pod, "metadata", "labels")["app"] {
+	case "plugin":
 		w.offer(node(pod), 0)
+	case migPlugin:
+		w.offerMIG(node(pod), false)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }

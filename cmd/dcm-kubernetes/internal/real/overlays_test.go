@@ -19,7 +19,7 @@ import (
 // The API server accepts the rendered overlays. The permissions of the account suffice for the agent,
 // and only on the node of its token.
 func TestOverlays(t *testing.T) {
-	for overlay, namespace := range map[string]string{"plain": "dcm", "amd-gpu-operator": "kube-amd-gpu"} {
+	for overlay, namespace := range map[string]string{"plain": "dcm", "amd-gpu-operator": "kube-amd-gpu", "nvidia-gpu-operator": "gpu-operator"} {
 		t.Run(overlay, func(t *testing.T) {
 			w := bareWorld(t)
 			if overlay != "plain" { // the operator created its namespace
@@ -85,7 +85,10 @@ func TestOverlays(t *testing.T) {
 // rolls out new images.
 func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 	t.Helper()
-	const found = "feature.node.kubernetes.io/amd-gpu" // set by the operator on nodes with GPUs
+	found := "feature.node.kubernetes.io/amd-gpu" // set by the operator on nodes with GPUs
+	if overlay == "nvidia-gpu-operator" {
+		found = "nvidia.com/gpu.present"
+	}
 	w.lacks = map[string]bool{"n2": true, "n3": true, "n4": true}
 	for _, name := range []string{"n3", "n4"} {
 		w.join(name, func() int { return 8 })

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 const (
 	kubernetes = "1.36.3"
 	etcd       = "v3.6.8"
+	helm3      = "v3.22.0"
 )
 
 // part is a program that is built from Go modules.
@@ -28,6 +30,7 @@ func parts() []part {
 		{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes@v" + kubernetes},
 		{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "k8s.io/kubernetes@v" + kubernetes},
 		{"kubectl", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes@v" + kubernetes},
+		{"helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3@" + helm3},
 	}
 }
 
@@ -40,8 +43,11 @@ func cache() string {
 	return filepath.Join(dir, "kubernetes-"+kubernetes)
 }
 
-// made builds the missing programs and returns their directory.
-func made(t *testing.T) string {
+// controlPlane is the programs of a control plane.
+var controlPlane = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"}
+
+// made builds the programs of these names that are missing, and returns their directory.
+func made(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := cache()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -56,6 +62,9 @@ func made(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, p := range parts() {
+		if !slices.Contains(names, p.name) {
+			continue
+		}
 		if _, err := os.Stat(filepath.Join(dir, p.name)); err == nil {
 			continue
 		}

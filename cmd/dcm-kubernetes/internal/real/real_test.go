@@ -223,15 +223,7 @@ func (w *world) bounds(t *testing.T) {
 	unbound := w.do(http.MethodPost, "/api/v1/namespaces/dcm/serviceaccounts/dcm-kubernetes/token", object{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{}})
 	state := object{"metadata": object{"labels": object{vendor.AMD.State: "failure"}}}
 	n1 := w.token["n1"]
-	// A policy takes effect some time after its creation.
-	for code := 200; code != 403; code, _, _ = w.as(n1, http.MethodPatch, nodes+"/n2", merge, state) {
-		select {
-		case <-w.ctx.Done():
-			policy := w.do(http.MethodGet, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/dcm-kubernetes", nil)
-			t.Fatalf("the policy has no effect: %v", policy["status"])
-		case <-time.After(100 * time.Millisecond): // no event reports that
-		}
-	}
+	w.awaitPolicy("n1")
 	for what, try := range map[string]struct {
 		token, method, path, kind string
 		body                      any
@@ -259,6 +251,21 @@ func (w *world) bounds(t *testing.T) {
 	w.do(http.MethodDelete, leases+"/dcm-budget-try", nil)
 }
 
+// awaitPolicy waits until the policy limits the agent of a node. It takes effect some time after its
+// creation.
+func (w *world) awaitPolicy(name string) {
+	w.t.Helper()
+	for code := 200; code != 403; code, _, _ = w.as(w.token[name], http.MethodPatch, nodes+"/"+name, merge, object{"metadata": object{"labels": object{"tried": "true"}}}) {
+		select {
+		case <-w.ctx.Done():
+			policy := w.do(http.MethodGet, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/dcm-kubernetes", nil)
+			w.t.Fatalf("the policy has no effect: %v", policy["status"])
+		case <-time.After(100 * time.Millisecond): // no event reports that
+		}
+	}
+	w.mark(name, "tried", nil)
+}
+
 func event(node string) object {
 	return object{"metadata": object{"name": "try." + node, "namespace": "default"}, "eventTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		"regarding": object{"apiVersion": "v1", "kind": "Node", "name": node}, "reason": "Try", "action": "Try", "type": "Normal",
@@ -275,19 +282,28 @@ func condition(node object) string {
 	return ""
 }
 
-// A rollout on many nodes. All agents run in this process, each with its own connections.
+// A rollout on many nodes, of which every second one has GPUs of NVIDIA. All agents run in this process,
+// each with its own connections.
 func TestMany(t *testing.T) {
 	w := newWorld(t)
 	count, budget := number("DCM_NODES", 1000), number("DCM_BUDGET", 50)
 	w.play()
 	w.plugin()
-	var names []string
+	w.operands()
+	var names, amd, nvidia []string
 	for i := range count {
-		names = append(names, fmt.Sprintf("node-%04d", i))
+		name := fmt.Sprintf("node-%04d", i)
+		if names = append(names, name); i%2 == 0 {
+			amd = append(amd, name)
+		} else {
+			nvidia = append(nvidia, name)
+		}
 	}
-	all(names, w.add)
+	all(amd, w.add)
+	all(nvidia, w.addH100)
 	w.budget(budget)
-	w.until("the plugin", names, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
+	w.until("the plugin", amd, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] == "8" })
+	w.until("the plugin", nvidia, func(o object) bool { return sub(o, "status", "allocatable")["nvidia.com/gpu"] == "8" })
 	t.Logf("%d nodes are ready", count)
 	var stops []func()
 	for _, name := range names {
@@ -298,13 +314,16 @@ func TestMany(t *testing.T) {
 			stop()
 		}
 	}()
-	all(names, func(name string) { w.job("job-"+name, name) })
+	all(amd, func(name string) { w.job("job-"+name, name) })
+	all(nvidia, func(name string) { w.jobOn("job-"+name, name, "nvidia.com/gpu") })
 	cpu, _ := w.server.cost()
 	asked := w.metric("apiserver_request_total")
 	begun := time.Now()
-	all(names, func(name string) { w.label(name, "small") })
+	all(amd, func(name string) { w.label(name, "small") })
+	all(nvidia, func(name string) { w.choose(name, "all-balanced") })
 	t.Logf("labelled after %s", time.Since(begun).Round(time.Second))
-	w.until("success", names, applied("small", "success"))
+	w.until("success", amd, applied("small", "success"))
+	w.until("success", nvidia, chosen("all-balanced", "success"))
 	took := time.Since(begun)
 	after, rss := w.server.cost()
 	requests := w.metric("apiserver_request_total") - asked
@@ -314,10 +333,13 @@ func TestMany(t *testing.T) {
 	if w.most > budget {
 		t.Errorf("%d at a time", w.most)
 	}
-	for _, name := range names {
+	for _, name := range amd {
 		if wrong := w.wrong(name); wrong != nil {
 			t.Errorf("%s: %q", name, wrong)
 		}
+	}
+	for _, name := range nvidia {
+		w.settled(t, name)
 	}
 }
 

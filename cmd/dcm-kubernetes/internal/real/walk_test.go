@@ -41,7 +41,7 @@ func TestWalk(t *testing.T) {
 		w.job("job-"+name, name)
 	}
 	bin := t.TempDir()
-	write(t, filepath.Join(bin, "skopeo"), "#!/bin/sh\n[ \"$1 $2\" = 'copy --all' ] && [ \"${3%%:*}\" = oci ] && cp -r \"${3#oci:}\" "+filepath.Join(bin, "registry")+"\n")
+	write(t, filepath.Join(bin, "skopeo"), "#!/bin/sh\n[ \"$1 $2\" = 'copy --all' ] && [ \"${3%%:*}\" = oci ] && [ \"${3##*:}\" = 0.1.0 ] && from=\"${3#oci:}\" && cp -r \"${from%:*}\" "+filepath.Join(bin, "registry")+"\n")
 	if err := os.Chmod(filepath.Join(bin, "skopeo"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestWalk(t *testing.T) {
 		cmd := exec.CommandContext(w.ctx, "bash", "-eu", "-o", "pipefail", "-c", command)
 		cmd.Dir = kubelets.top
 		cmd.Env = append(os.Environ(), "PATH="+cache()+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(w.dir, "kubeconfig"), "HOME="+bin,
-			"VERSION=0.0.0", "SOURCE_DATE_EPOCH=1", "GOCACHE="+env(t, "GOCACHE"), "GOMODCACHE="+env(t, "GOMODCACHE"))
+			"VERSION=0.1.0", "SOURCE_DATE_EPOCH=1", "GOCACHE="+env(t, "GOCACHE"), "GOMODCACHE="+env(t, "GOMODCACHE"))
 		out, err := cmd.CombinedOutput()
 		t.Logf("%s", out)
 		said.Write(out)
@@ -147,7 +147,7 @@ func (k *kubelets) start(pod object) (end func()) {
 		args = append(args, fmt.Sprint(a))
 	}
 	// Replace the mount points and the address of the API server.
-	args = append(args, "-features="+filepath.Join(dir, "features"), "-socket="+k.socket(host), "-config="+filepath.Join(k.dir, "config"),
+	args = append(args, "-features="+filepath.Join(dir, "features"), "-socket="+k.socket(host), "-listen=127.0.0.1:0", "-config="+filepath.Join(k.dir, "config"),
 		"-server="+k.url, "-token="+filepath.Join(dir, "token"), "-ca="+filepath.Join(k.dir, "certs", "apiserver.crt"))
 	var environment []string
 	for _, e := range container["env"].([]any) {

@@ -195,11 +195,14 @@ func (w *world) bound(namespace, pod string) string {
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // job creates a pod that uses GPUs and has a controller.
-func (w *world) job(name, node string) {
+func (w *world) job(name, node string) { w.jobOn(name, node, "amd.com/gpu") }
+
+// jobOn is job for a resource.
+func (w *world) jobOn(name, node, resource string) {
 	w.do(http.MethodPost, pods, object{"metadata": object{"name": name, "labels": object{"app": "job"},
 		"ownerReferences": []any{object{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "job", "uid": "job", "controller": true}}},
 		"spec": object{"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": []any{object{"name": "c", "image": "none",
-			"resources": object{"limits": object{"amd.com/gpu": "1"}}}}}})
+			"resources": object{"limits": object{resource: "1"}}}}}})
 }
 
 // claimed creates pods that have GPUs by DRA: through a shared claim, and through the claim that a
@@ -318,12 +321,15 @@ func (w *world) until(what string, names []string, ok func(node object) bool) {
 }
 
 // applied reports whether a change to a profile has ended with a state.
-func applied(profile, state string) func(object) bool {
+func applied(profile, state string) func(object) bool { return appliedOf(vendor.AMD, profile, state) }
+
+// appliedOf is applied for a vendor. The state is the agent's word.
+func appliedOf(v *vendor.Vendor, profile, state string) func(object) bool {
 	return func(o object) bool {
 		text, _ := sub(o, "metadata", "annotations")[cluster.Last].(string)
 		var last sequence.Last
 		return text != "" && json.Unmarshal([]byte(text), &last) == nil && last.Profile == profile && last.State == state && phase(o) == "" &&
-			sub(o, "metadata", "labels")[vendor.AMD.State] == state
+			sub(o, "metadata", "labels")[v.State] == v.Word(state)
 	}
 }
 
