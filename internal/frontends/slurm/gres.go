@@ -8,7 +8,8 @@ import (
 
 // Values of [Device.Flags]. With the flag slurmd sets only the variable of that vendor. Without it slurmd
 // sets the variables of all vendors. ROCm applies both ROCR_VISIBLE_DEVICES and, to the remaining
-// devices, CUDA_VISIBLE_DEVICES, so the second job on a node would see no GPU.
+// devices, CUDA_VISIBLE_DEVICES, so the second job on a node would see no GPU. slurmd needs the same flags
+// in all lines of a node.
 const (
 	AMDFlags    = "amd_gpu_env"
 	NVIDIAFlags = "nvidia_gpu_env"
@@ -50,6 +51,20 @@ func (g Gres) Conf() string {
 // CUDA_VISIBLE_DEVICES is a number. Without ConstrainDevices it counts the GPUs of the host.
 const migCondition = "# MIG instances: needs ConstrainDevices=yes, and jobs with one instance a task"
 
+// mixedCondition is the comment above the lines of a node with GPUs of two vendors. With ConstrainDevices
+// both variables count the partitions of the job.
+const mixedCondition = "# GPUs of two vendors: jobs get the variables of both; needs ConstrainDevices=yes"
+
+// flags returns the flags of all devices.
+func (g Gres) flags() string {
+	var all []string
+	for _, d := range g.Devices {
+		all = append(all, d.Flags)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
 // nvmlCondition is the comment above AutoDetect=nvml.
 const nvmlCondition = "# MIG instances: needs a slurmd with gpu_nvml.so; AutoDetect=nvidia finds none"
 
@@ -63,10 +78,13 @@ func (g Gres) lines(prefix string) []string {
 	if g.NVML {
 		out = []string{nvmlCondition, out[0]}
 	}
-	warned := false
+	warned, flags := false, g.flags()
+	if strings.Contains(flags, ",") {
+		out = append([]string{mixedCondition}, out...)
+	}
 	for rest := g.Devices; len(rest) > 0; {
 		d, n := rest[0], consecutive(rest)
-		line := fmt.Sprintf("%sName=gpu Type=%s %s Flags=%s", prefix, d.Type, files(rest[:n]), d.Flags)
+		line := fmt.Sprintf("%sName=gpu Type=%s %s Flags=%s", prefix, d.Type, files(rest[:n]), flags)
 		if d.Cores != "" {
 			line += " Cores=" + d.Cores
 		}

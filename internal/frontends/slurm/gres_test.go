@@ -28,15 +28,16 @@ func mixed() []Device {
 }
 
 const amdLines = `
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-129] Flags=amd_gpu_env
-NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[130-131] Flags=amd_gpu_env Cores=96-191`
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-129] Flags=amd_gpu_env,nvidia_gpu_env
+NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[130-131] Flags=amd_gpu_env,nvidia_gpu_env Cores=96-191`
 
 const conf = `# gres.conf, on this node. A note
+` + mixedCondition + `
 NodeName=gpu1 AutoDetect=off` + amdLines + `
-NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3 File=/dev/nvidia0 Flags=nvidia_gpu_env
+NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3 File=/dev/nvidia0 Flags=amd_gpu_env,nvidia_gpu_env
 # MIG instances: needs ConstrainDevices=yes, and jobs with one instance a task
-NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3_3g.40gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap12,/dev/nvidia-caps/nvidia-cap13 Flags=nvidia_gpu_env
-NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3_3g.40gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22 Flags=nvidia_gpu_env`
+NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3_3g.40gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap12,/dev/nvidia-caps/nvidia-cap13 Flags=amd_gpu_env,nvidia_gpu_env
+NodeName=gpu1 Name=gpu Type=h100_80gb_hbm3_3g.40gb MultipleFiles=/dev/nvidia1,/dev/nvidia-caps/nvidia-cap21,/dev/nvidia-caps/nvidia-cap22 Flags=amd_gpu_env,nvidia_gpu_env`
 
 const rest = `# slurm.conf, on all hosts; add the settings of the commented line to the node's existing line
 GresTypes=gpu
@@ -47,11 +48,12 @@ GresTypes=gpu
 ConstrainDevices=yes
 `
 
-const nvmlLines = `# MIG instances: needs a slurmd with gpu_nvml.so; AutoDetect=nvidia finds none
+const nvmlLines = mixedCondition + `
+# MIG instances: needs a slurmd with gpu_nvml.so; AutoDetect=nvidia finds none
 NodeName=gpu1 AutoDetect=nvml` + amdLines
 
 func TestGres_MixedHost(t *testing.T) {
-	commented := "#" + strings.ReplaceAll(strings.TrimPrefix(nvmlLines, "#"), "\nNodeName", "\n#NodeName")
+	commented := strings.ReplaceAll(nvmlLines, "\nNodeName", "\n#NodeName")
 	want := conf + "\n\n# gres.conf instead, as dcm slurm-conf --gres --nvml prints it\n" + commented + "\n\n" + rest
 	g := Gres{Node: "gpu1", Note: "A note", Devices: mixed()}
 	if d := cmp.Diff(want, g.Lines()); d != "" {
@@ -93,9 +95,10 @@ func TestGres_Slinky(t *testing.T) {
 	const want = `# values.yaml of Slinky's chart "slurm": one gres.conf for all nodes with these GPUs and this profile
 configFiles:
   gres.conf: |
+    # GPUs of two vendors: jobs get the variables of both; needs ConstrainDevices=yes
     # MIG instances: needs a slurmd with gpu_nvml.so; AutoDetect=nvidia finds none
     AutoDetect=nvml
-    Name=gpu Type=cpx File=/dev/dri/renderD128 Flags=amd_gpu_env
+    Name=gpu Type=cpx File=/dev/dri/renderD128 Flags=amd_gpu_env,nvidia_gpu_env
 ---
 # values.yaml of Slinky's chart "slurm": replace gpu by the name of your NodeSet
 nodesets:
