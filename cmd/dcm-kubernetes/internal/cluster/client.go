@@ -87,9 +87,12 @@ func (c *Client) Node(ctx context.Context, name string) (*core.Node, error) {
 // Watch keeps a copy of one node. It calls changed after each change, and when the watch begins.
 func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest func() *core.Node) {
 	lw := cache.NewListWatchFromClient(c.core, "nodes", meta.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
-	begin := lw.WatchFuncWithContext
+	list, begin := lw.ListWithContextFunc, lw.WatchFuncWithContext
+	lw.ListWithContextFunc = func(ctx context.Context, options meta.ListOptions) (runtime.Object, error) {
+		return persist(ctx, reconnectInterval, func(ctx context.Context) (runtime.Object, error) { return list(ctx, options) })
+	}
 	lw.WatchFuncWithContext = func(ctx context.Context, options meta.ListOptions) (watch.Interface, error) {
-		w, err := begin(ctx, options)
+		w, err := persist(ctx, reconnectInterval, func(ctx context.Context) (watch.Interface, error) { return begin(ctx, options) })
 		if err == nil {
 			changed() // after an outage, the caller may wait to retry a request
 		}
