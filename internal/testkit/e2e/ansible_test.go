@@ -30,7 +30,7 @@ func TestAnsible(t *testing.T) {
 	m := boot(t, e2e.Ansible(), build(t, "./agent"), seed)
 
 	t.Run("lint", func(t *testing.T) {
-		m.in(t).run("cd /root/play && ansible-lint --offline --profile production --strict rollout.yml roles")
+		m.in(t).run("cd /root/play && ansible-lint --offline --profile production --strict rollout.yml roles galaxy.yml meta")
 	})
 	m.onNewHost()
 	m.firstRun()
@@ -38,6 +38,10 @@ func TestAnsible(t *testing.T) {
 	m.edited()
 	m.refused()
 	m.drifted()
+	m.sick()
+	m.drainedBefore()
+	m.collected()
+	m.absent()
 }
 
 // play returns the directory of the role, with an inventory of this machine.
@@ -151,4 +155,102 @@ func (m machine) drifted() {
 		m.t.Fatal(text)
 	}
 	m.has(partition.Mode{Compute: partition.SPX, Memory: "NPS1"})
+}
+
+// sick: check mode fails on a host whose GPUs cannot be read.
+func (m machine) sick() {
+	m.t.Helper()
+	m.changes("--check", "0")
+	m.run("dcm-sim fault --op read --errno EIO --times always")
+	if text, changed, failed := m.played("--check"); failed != "1" || changed != "0" || !strings.Contains(text, "input/output error") {
+		m.t.Errorf("unhealthy host in check mode: changed %s, failed %s:\n%s", changed, failed, text)
+	}
+	m.run("dcm-sim fault --clear; dcm verify")
+	m.changes("--check", "0")
+}
+
+// engine replaces the commands of Slurm and Kubernetes. It logs each call with the number of partitions at
+// that time. The node has one job at the first query.
+const engine = `#!/bin/sh
+echo "${0##*/} $* $(dcm partitions --json | grep -c '"index"')" >>/root/calls
+case "${0##*/} $*" in
+"scontrol --oneliner show"*) echo "NodeName=localhost State=$(cat /root/state)" ;;
+"kubectl get"*) cat /root/state ;;
+squeue*) [ -e /root/jobs ] && echo job; rm -f /root/jobs ;;
+esac
+`
+
+// drainedBefore: the role drains the node before a change, and resumes it only if it was not drained before.
+func (m machine) drainedBefore() {
+	m.t.Helper()
+	m.put("/usr/local/bin/scontrol", engine)
+	m.run("cd /usr/local/bin && chmod +x scontrol && ln -s scontrol squeue && ln -s scontrol kubectl")
+	scontrol := []string{"scontrol --oneliner show node localhost", "scontrol update NodeName=localhost State=DRAIN Reason=dcm: change of the GPUs", "squeue", "squeue", "scontrol update NodeName=localhost State=RESUME"}
+	kubectl := []string{"kubectl get node localhost -o jsonpath={.spec.unschedulable}", "kubectl drain localhost --ignore-daemonsets --delete-emptydir-data --timeout=60s", "kubectl uncordon localhost"}
+	profile := "spx-nps1"
+	for _, s := range []struct {
+		engine, state string
+		calls         []string
+	}{
+		{"slurm", "IDLE", scontrol},
+		{"slurm", "IDLE+DRAIN", []string{scontrol[0], scontrol[2], scontrol[3]}},
+		{"kubernetes", "", kubectl},
+		{"kubernetes", "true", kubectl[:2]},
+	} {
+		next := map[string]string{"spx-nps1": "cpx-nps1", "cpx-nps1": "spx-nps1"}[profile]
+		m.run(`rm -f /root/calls; touch /root/jobs; printf %s "$1" >/root/state; sed -i "s/$2/$3/" /root/play/rollout.yml`, s.state, profile, next)
+		arguments := "-e dcm_drain_timeout=60 -e dcm_drain_interval=1 -e dcm_drain=" + s.engine
+		if text, _, failed := m.played(arguments); failed != "0" {
+			m.t.Fatalf("%s, %s:\n%s", s.engine, s.state, text)
+		}
+		before, after := " 8", " 64"
+		if next == "spx-nps1" {
+			before, after = after, before
+		}
+		calls := strings.Split(m.run("cat /root/calls"), "\n")
+		for i, call := range calls {
+			number := before
+			if strings.Contains(call, "RESUME") || strings.Contains(call, "uncordon") {
+				number = after
+			}
+			if i >= len(s.calls) || !strings.HasPrefix(call, s.calls[i]) || !strings.HasSuffix(call, number) {
+				m.t.Errorf("%s, %s: call %d is %q, want one of %q, with%s partitions", s.engine, s.state, i, call, s.calls, number)
+			}
+		}
+		if len(calls) != len(s.calls) {
+			m.t.Errorf("%s, %s: calls %q, want %q", s.engine, s.state, calls, s.calls)
+		}
+		m.run("rm -f /root/calls")
+		m.changes(arguments, "0")
+		if r := m.try("cat /root/calls"); r.Code == 0 {
+			m.t.Errorf("without a change: calls %s", r.Stdout)
+		}
+		profile = next
+	}
+}
+
+// collected: the directory is a collection, and its role has documentation.
+func (m machine) collected() {
+	m.t.Helper()
+	m.run("cd /root && ansible-galaxy collection build play --output-path built && ansible-galaxy collection install --offline built/deviceconfig-dcm-*.tar.gz")
+	if text := m.run("ansible-doc --type role deviceconfig.dcm.dcm"); !strings.Contains(text, "dcm_drain_host") {
+		m.t.Errorf("documentation of the role:\n%s", text)
+	}
+}
+
+// absent: the role removes the package. A second run changes nothing.
+func (m machine) absent() {
+	m.t.Helper()
+	m.run("mkdir -p /root/away && cp /root/play/hosts /root/away")
+	m.put("/root/away/rollout.yml", "- hosts: gpu\n  roles:\n    - role: deviceconfig.dcm.dcm\n      vars:\n        dcm_state: absent\n")
+	for _, want := range []string{"changed=1", "changed=0"} {
+		text := m.run("cd /root/away && ANSIBLE_NOCOLOR=1 ansible-playbook -i hosts rollout.yml")
+		if !strings.Contains(text, want) || !strings.Contains(text, "failed=0") {
+			m.t.Errorf("want %s:\n%s", want, text)
+		}
+	}
+	if r := m.try("[ -e /usr/bin/dcm ]"); r.Code == 0 {
+		m.t.Error("dcm is still installed")
+	}
+	m.run("cat " + settings)
 }
