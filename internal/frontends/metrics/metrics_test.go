@@ -158,3 +158,12 @@ func TestRender_UnseenHolder(t *testing.T) {
 		t.Errorf("metrics:\n%s", got)
 	}
 }
+
+func TestRender_Leased(t *testing.T) {
+	text := string(Render(facts(), at(20000), map[string]float64{"ada": 12.5, "(others)": 3}))
+	want := "# TYPE dcm_leased_partition_seconds_total counter\n" +
+		"dcm_leased_partition_seconds_total{user=\"(others)\"} 3\ndcm_leased_partition_seconds_total{user=\"ada\"} 12.5\n"
+	if !strings.Contains(text, want) {
+		t.Errorf("metrics: want %q in:\n%s", want, text)
+	}
+}

@@ -27,8 +27,8 @@ func UsageCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Short: "Show the partition-hours of leases and reserved services",
 		Long: `Show for how many partition-hours users, units or GPUs have had partitions, in leases and
 reserved services. The numbers come from systemd's entries in the journal, so they are correct
-even if the daemon was down. The output shows since when the journal is complete. The mean
-utilisation, energy and peak memory are those of the runs for which they are known.
+even if the daemon was down. The output shows since when the journal is complete.
+The mean utilisation, energy and peak memory are those of the runs for which they are known.
 
 To read the journal you must be root or a member of the group systemd-journal or adm.`,
 		Args: console.Args(cobra.NoArgs),
