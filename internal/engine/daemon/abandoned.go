@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -66,22 +65,4 @@ func (a abandoned) waiting(now Observation) *Observation {
 		now.Scope.others = others
 	}
 	return &now
-}
-
-// changeWaiting changes the GPUs that waited for their holders. The result is the failure of the abandoned
-// GPUs, unless the change fails for another reason than a holder.
-func (p *pass) changeWaiting(ctx context.Context, now Observation) (r result, again bool) {
-	if len(now.GPUs) > 0 {
-		if r, again = p.restartClients(ctx, now.Scope, now.Blocking); again {
-			return r, true
-		}
-		if r.clients == nil && len(r.holders) > 0 {
-			r.failure, r.left = nil, now.GPUs
-		}
-	}
-	if r.failure == nil {
-		r.round, r.progress, r.failure = false, nil, p.abandoned.failure
-	}
-	r.abandoned = p.abandoned
-	return r, false
 }

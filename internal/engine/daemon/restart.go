@@ -59,6 +59,24 @@ func (p *pass) restartClients(ctx context.Context, scope *Scope, blocking []runs
 	return r, false
 }
 
+// changeWaiting changes the GPUs that waited for their holders. The result is the failure of the abandoned
+// GPUs, unless the change fails for another reason than a holder.
+func (p *pass) changeWaiting(ctx context.Context, now Observation) (r result, again bool) {
+	if len(now.GPUs) > 0 {
+		if r, again = p.restartClients(ctx, now.Scope, now.Blocking); again {
+			return r, true
+		}
+		if r.clients == nil && len(r.holders) > 0 {
+			r.failure, r.left = nil, now.GPUs
+		}
+	}
+	if r.failure == nil {
+		r.round, r.progress, r.failure = false, nil, p.abandoned.failure
+	}
+	r.abandoned = p.abandoned
+	return r, false
+}
+
 func (p *pass) throttle(ctx context.Context, pid1 PID1) (result, bool, error) {
 	return p.failures.throttle(ctx, pid1.States, p.Limits.Retry, p.GPUs.DriverUnloaded)
 }

@@ -51,13 +51,13 @@ func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 
 func openVendors(h *Host, cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
 	roots := roots(h)
-	own := []gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) }), gpu.Made(Claims(h).Instances), gpu.Missing(h.missingGPUs)}
+	own := []gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) }), gpu.Made(Claims(h).Instances), gpu.Missing(func(present []partition.GPU) []partition.Absent { return missingGPUs(h, present) })}
 	return gpu.Open(roots.Sys, []gpu.Vendor{amd(h, roots, cfg), nv}, append(own, opts...)...)
 }
 
 // missingGPUs returns the GPUs that are missing. The configuration, which may say that fewer are expected, is
 // read only if a known GPU is not present.
-func (h *Host) missingGPUs(present []partition.GPU) []partition.Absent {
+func missingGPUs(h *Host, present []partition.GPU) []partition.Absent {
 	known, err := runstate.ReadKnown(h.KnownGPUs())
 	if err != nil || len(known.Absent(len(present)+1, present)) == 0 {
 		return nil // no GPU is known, or all are present

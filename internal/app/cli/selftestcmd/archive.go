@@ -11,8 +11,8 @@ import (
 
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/selftest"
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
-	"dcm/internal/exitcode"
 	"dcm/internal/frontends/supportbundle"
 	"dcm/internal/gpu/record"
 	"dcm/internal/linux/atomicfile"
@@ -23,37 +23,9 @@ const readme = `Result of a self-test of dcm, for its maintainers. It has no nam
 processes, no serial numbers, and no data of other programs. Send it to ` + maintainers + `.
 `
 
-// conclude packs the result and shows the conclusion. It returns an error if a check failed.
-func (e *test) conclude(ctx context.Context, file string) error {
-	e.result.Ended = time.Now()
-	claims, err := selftest.Claims()
-	if err != nil {
-		return err
-	}
-	e.result.Table = selftest.Table(claims, e.facts)
-	if err := e.pack(ctx, file); err != nil {
-		return err
-	}
-	o := selftest.Outcome{Changed: e.result.Changed, Modes: e.modes, Wrong: e.wrong, Counts: selftest.Summary(e.result.Checks), Facts: len(e.result.Table)}
-	for _, c := range e.result.Checks {
-		if c.At == "" && c.Source == "" || c.Verdict == selftest.NotSeen || c.What == selftest.WhileOpen {
-			o.Checks = append(o.Checks, c)
-		}
-	}
-	o.Differ = slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
-	if file != "-" {
-		o.Archive = file
-	}
-	e.emit(event{Outcome: &o})
-	if selftest.Failed(e.result.Checks) {
-		return exitcode.With(exitcode.Differs, nil)
-	}
-	return nil
-}
-
-// pack writes the archive.
-func (e *test) pack(ctx context.Context, file string) error {
-	packed, err := e.packed(ctx)
+// pack writes the archive of a test.
+func pack(ctx context.Context, e *test, file string) error {
+	packed, err := packed(ctx, e)
 	switch {
 	case err != nil:
 		return err
@@ -67,8 +39,8 @@ func (e *test) pack(ctx context.Context, file string) error {
 	return nil
 }
 
-// packed returns the archive.
-func (e *test) packed(ctx context.Context) ([]byte, error) {
+// packed returns the archive of a test.
+func packed(ctx context.Context, e *test) ([]byte, error) {
 	e.names.addHost(e.host)
 	if e.config != nil {
 		e.names.addClients(host.Clients(e.host, e.config))
@@ -87,10 +59,10 @@ func (e *test) packed(ctx context.Context) ([]byte, error) {
 		{Name: "result.json", Description: "the whole result", Read: value(anonymous(e.result, names))},
 		{Name: "facts.json", Description: "observed facts, in the form of the simulator's claims", Read: value(e.facts)},
 		part("table.txt", "facts that the simulator claims, and observed ones", func(context.Context) ([]byte, error) { return []byte(selftest.Text(e.result.Table)), nil }),
-		part("versions.txt", "kernel, driver, firmware, distribution, systemd", func(ctx context.Context) ([]byte, error) { return e.versions(ctx) }),
-		part("kernel.txt", "the kernel's lines on the GPUs, in each reload of the driver or since the boot", e.kernel),
+		part("versions.txt", "kernel, driver, firmware, distribution, systemd", func(ctx context.Context) ([]byte, error) { return versions(ctx, e.host, e.config) }),
+		part("kernel.txt", "the kernel's lines on the GPUs, in each reload of the driver or since the boot", func(ctx context.Context) ([]byte, error) { return kernelLines(ctx, e.host, e.reloads) }),
 		part("profiles.toml", "the profiles that were applied", func(context.Context) ([]byte, error) { return e.profiles, nil }),
-		part("record.json", "what the GPUs answer; dcm plan PROFILE --node record.json plans for it", e.record),
+		part("record.json", "what the GPUs answer; dcm plan PROFILE --node record.json plans for it", func(ctx context.Context) ([]byte, error) { return recordOf(ctx, e.host, e.config).Text() }),
 	}
 	var packed bytes.Buffer
 	dir := "dcm-selftest-" + e.result.Began.Format("20060102T150405")
@@ -119,10 +91,9 @@ func anonymous(r selftest.Result, names record.Names) selftest.Result {
 }
 
 // versions returns the versions of the programs, and of each GPU's firmware.
-func (e *test) versions(ctx context.Context) ([]byte, error) {
-	out, err := bundle.Versions(ctx, e.host)
-	r := record.Take(ctx, host.RecordSource(e.host, e.config), time.Now())
-	for _, f := range r.Files {
+func versions(ctx context.Context, h *host.Host, cfg *config.Config) ([]byte, error) {
+	out, err := bundle.Versions(ctx, h)
+	for _, f := range recordOf(ctx, h, cfg).Files {
 		if isFirmware(f.Path) && f.Text != "" {
 			out = fmt.Appendf(out, "%s: %s\n", f.Path, strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "\n    "))
 		}
@@ -141,24 +112,24 @@ func isFirmware(path string) bool {
 	return false
 }
 
-// record returns what the GPUs answer after the test.
-func (e *test) record(ctx context.Context) ([]byte, error) {
-	return record.Take(ctx, host.RecordSource(e.host, e.config), time.Now()).Text()
+// recordOf returns what the GPUs answer.
+func recordOf(ctx context.Context, h *host.Host, cfg *config.Config) record.Record {
+	return record.Take(ctx, host.RecordSource(h, cfg), time.Now())
 }
 
-// kernel returns the kernel's lines on the GPUs: those of each reload of the driver, or without a
+// kernelLines returns the kernel's lines on the GPUs: those of each reload of the driver, or without a
 // reload those since the boot.
-func (e *test) kernel(ctx context.Context) ([]byte, error) {
-	if !e.host.Here() {
+func kernelLines(ctx context.Context, h *host.Host, reloads []reload) ([]byte, error) {
+	if !h.Here() {
 		return nil, host.ErrOtherRoot
 	}
-	if len(e.reloads) == 0 {
-		lines, err := bundle.KernelLines(ctx, e.host, time.Time{}, time.Time{})
+	if len(reloads) == 0 {
+		lines, err := bundle.KernelLines(ctx, h, time.Time{}, time.Time{})
 		return withoutProcesses(lines), err
 	}
 	var out []byte
-	for _, r := range e.reloads {
-		lines, err := bundle.KernelLines(ctx, e.host, r.from, r.until)
+	for _, r := range reloads {
+		lines, err := bundle.KernelLines(ctx, h, r.from, r.until)
 		if err != nil {
 			return out, err
 		}

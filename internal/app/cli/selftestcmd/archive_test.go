@@ -88,7 +88,7 @@ func TestPacked_NoNames(t *testing.T) {
 	e.check(selftest.Check{At: "CPX/NPS4", What: "the change", Verdict: selftest.Wrong, Text: refusal, Named: refusal})
 	e.result.Libraries = append(e.result.Libraries, "libamd_smi: opened by janedoe")
 	e.profiles = []byte("# for customer-acme1\n")
-	packed, err := e.packed(t.Context())
+	packed, err := packed(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}

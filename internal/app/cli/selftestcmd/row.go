@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
 	"dcm/internal/gpu/partition"
 )
 
@@ -48,6 +50,34 @@ func (e *test) begin(gpus []partition.GPU, targets []selftest.Target) {
 		}
 	}
 	e.emit(event{Begin: &p})
+}
+
+// conclude packs the result and shows the conclusion. It returns an error if a check failed.
+func (e *test) conclude(ctx context.Context, file string) error {
+	e.result.Ended = time.Now()
+	claims, err := selftest.Claims()
+	if err != nil {
+		return err
+	}
+	e.result.Table = selftest.Table(claims, e.facts)
+	if err := pack(ctx, e, file); err != nil {
+		return err
+	}
+	o := selftest.Outcome{Changed: e.result.Changed, Modes: e.modes, Wrong: e.wrong, Counts: selftest.Summary(e.result.Checks), Facts: len(e.result.Table)}
+	for _, c := range e.result.Checks {
+		if c.At == "" && c.Source == "" || c.Verdict == selftest.NotSeen || c.What == selftest.WhileOpen {
+			o.Checks = append(o.Checks, c)
+		}
+	}
+	o.Differ = slices.DeleteFunc(slices.Clone(e.result.Table), func(r selftest.Row) bool { return !r.Differs() })
+	if file != "-" {
+		o.Archive = file
+	}
+	e.emit(event{Outcome: &o})
+	if selftest.Failed(e.result.Checks) {
+		return exitcode.With(exitcode.Differs, nil)
+	}
+	return nil
 }
 
 // outcome is the check of a change that has this error. The holders in a refusal have names, which are
