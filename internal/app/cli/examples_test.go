@@ -160,7 +160,7 @@ func TestExamples_Manual(t *testing.T) {
 func TestExamples_Template(t *testing.T) {
 	r := newReader(t, "mi300x-8")
 	text := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(document(t, "packaging/dcm.toml"), "$1")
-	text = strings.Replace(text, `unit-of-change = "node"`, `unit-of-change = "gpu"`, 1) // the example of a budget requires it
+	text = strings.Replace(text, `unit-of-change = "node"`, `unit-of-change = "gpu"`, 1)                    // the example of a budget requires it
 	text = regexp.MustCompile(`(?s)\[\[reservation\]\]\nunit = "llm@".*?\n\n`).ReplaceAllString(text, "\n") // a MIG instance requires a GPU of NVIDIA
 	r.applies(text)
 	r.applies(selecting(text, "mixed"))

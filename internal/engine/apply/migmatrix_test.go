@@ -59,7 +59,7 @@ func migMatrix() []migTrial {
 		{"clear", "in use", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "no permission", []string{"fail nvmlComputeInstanceDestroy 4"}, false, "", runstate.RolledBack, false, was, "no permission"},
-		{"clear", "turned off, and reverted a second later", []string{"late-lie " + aside}, false, "off", runstate.RolledBack, false, was, `remaining step: "turn MIG off`},
+		{"clear", "turned off, and reverted a second later", []string{"late-lie " + aside + " mode"}, false, "off", runstate.RolledBack, false, was, `remaining step: "turn MIG off`},
 		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
 		{"clear", "in use, one stays", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, oneKept, runstate.RolledBack, true, was, aside},

@@ -28,7 +28,8 @@
 //	in-use ADDRESS          the GPU is busy
 //	mode-activation STATUS [ADDRESS]  activation status of a successful SetMigMode
 //	mode-nothing, mode-late the mode does not change, or is only pending
-//	late-lie [ADDRESS]      a mode or a destroyed instance is as before a second after the success, once
+//	late-lie [ADDRESS [mode | instance]]  a mode, or a destroyed instance, is as before a second after
+//	                        the success, once
 //	later TIME LINE         what comes back then: written by late-lie
 //	names-with-mig          profiles have names only with MIG on
 //	profiles-with-mig       no profiles with MIG off, as with driver 535

@@ -275,11 +275,13 @@ static unsigned long long milliseconds(void)
 	return now.tv_sec * 1000ull + now.tv_nsec / 1000000;
 }
 
-/* lies tells whether what is done to a GPU is taken back later. */
-static int lies(const struct gpu *g)
+/* lies reports whether a change of a GPU, "mode" or "instance", is taken back later. */
+static int lies(const struct gpu *g, const char *what)
 {
+	char address[32], only[16];
 	const char *k = knob("late-lie");
-	return k && (!*k || !strcmp(k, g->address));
+	int n = k ? sscanf(k, "%31s %15s", address, only) : -1;
+	return k && (n < 1 || !strcmp(address, g->address)) && (n < 2 || !strcmp(only, what));
 }
 
 /* later notes a line of the state that comes back in a second, in a knob of its own. */
@@ -889,7 +891,7 @@ uint32_t nvmlDeviceSetMigMode(void *device, uint32_t mode, uint32_t *activation)
 	else if (in_use(g) || instances_busy(gpu) || (instances_on(gpu) && !mode) || (held && !g->resetless && g->current != mode))
 		*activation = IN_USE;
 	else if (g->current != mode && !knob("mode-late")) {
-		if (lies(g))
+		if (lies(g, "mode"))
 			later("mode %u %u", gpu, g->current);
 		g->current = mode;
 		g->epoch++; /* bound anew, or reset: the handles are of the past */
@@ -1141,7 +1143,7 @@ uint32_t nvmlGpuInstanceDestroy(void *instance)
 			return IN_USE;
 	if (i->busy || in_use(g))
 		return IN_USE;
-	if (lies(g))
+	if (lies(g, "instance"))
 		later("gi %u %u %u %u 0", gpu, i->id, i->profile, i->start);
 	*i = gis[--gi_count];
 	write_state();
