@@ -15,7 +15,7 @@ func firstChange(m machine) {
 	before := m.run("cat " + settings)
 	kept, affected := m.units(workers(5)...), m.units("worker@5.service", "watcher.service")
 	m.put(settings, eachGPU("same")+"[apply]\nunit-of-change = \"gpu\"\n[clients]\nrequire = true\n"+split("five", 5))
-	m.run("systemctl reload dcm; systemctl is-active dcm-apply")
+	m.run("systemctl reload dcm; " + waitFor("systemctl is-active --quiet dcm-apply"))
 	m.untouched(kept)
 	m.untouched(affected)
 	m.exits(0, "dcm use five")

@@ -140,7 +140,7 @@ func bindMemory(node int) error {
 	}
 	policy, err := memoryPolicy()
 	if want := fmt.Sprintf("bind:%d", node); err == nil && policy != want {
-		err = fmt.Errorf("the kernel has another memory policy (found %s, want %s)", sanitize.Text(policy), want)
+		err = fmt.Errorf("the kernel has another memory policy (found %s, want %s)", policy, want)
 	}
 	return err
 }
@@ -161,5 +161,5 @@ func memoryPolicy() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("cannot read the memory policy: %w", err)
 	}
-	return fields[1], nil
+	return sanitize.Text(fields[1]), nil
 }
