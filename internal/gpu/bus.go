@@ -13,9 +13,9 @@ import (
 type bus struct {
 	sys         string
 	vendors     []Vendor
-	made        func() map[partition.Address][]partition.Instance // nil: none
-	missing     func(present []partition.GPU) []partition.Absent  // nil: none
-	presentMask atomic.Uint64                                     // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
+	made        func() map[partition.Address]partition.Made      // nil: none
+	missing     func(present []partition.GPU) []partition.Absent // nil: none
+	presentMask atomic.Uint64                                    // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
 }
 
 // functions scans the bus and has each vendor describe its functions.
@@ -63,19 +63,23 @@ func (b *bus) setMissing(found []*Function) {
 	}
 }
 
-// listMade returns the instances that leases have made.
-func (b *bus) listMade() map[partition.Address][]partition.Instance {
+// listMade returns what leases have made.
+func (b *bus) listMade() map[partition.Address]partition.Made {
 	if b.made == nil {
 		return nil
 	}
 	return b.made()
 }
 
-// setMade sets the instances that leases have made. A claim exists for longer than its instance, so
-// those from before and after the reading of the GPUs include each instance that was read.
-func setMade(found []*Function, before, after map[partition.Address][]partition.Instance) {
+// setMade sets what leases have made. A claim exists for longer than its instance or mode, so those from
+// before and after the reading of the GPUs include each that was read.
+func setMade(found []*Function, before, after map[partition.Address]partition.Made) {
 	for _, f := range found {
-		f.Made = slices.Concat(before[f.Address], after[f.Address])
+		first, last := before[f.Address], after[f.Address]
+		f.Made = slices.Concat(first.Instances, last.Instances)
+		if f.MadeMode = last.MadeMode; f.MadeMode.Compute != f.Compute && first.Compute != "" {
+			f.MadeMode = first.MadeMode
+		}
 	}
 }
 

@@ -47,8 +47,8 @@ func Events(l Listener) Option {
 // open their partitions at any time. Without a source, or with nil, there are none.
 func Leases(list func() []Holder) Option { return func(n *Node) { n.leases = list } }
 
-// Made sets the source of the MIG instances that leases have made, see [partition.GPU.Made].
-func Made(list func() map[partition.Address][]partition.Instance) Option {
+// Made sets the source of what leases have made, see [partition.GPU.Made] and [partition.GPU.MadeMode].
+func Made(list func() map[partition.Address]partition.Made) Option {
 	return func(n *Node) { n.bus.made = list }
 }
 

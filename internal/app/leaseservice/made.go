@@ -21,25 +21,27 @@ func checkMake(w dbusapi.Request) error {
 	if w.Make == "" {
 		return nil
 	}
-	if w.Partitions > 1 || w.GPUs > 0 || w.Share > 0 || w.Exclusive || w.Place != "" || w.Mode != "" || w.Vendor != "" {
+	if w.Partitions > 1 && !partition.IsMode(w.Make) || w.GPUs > 0 || w.Share > 0 || w.Exclusive || w.Place != "" || w.Mode != "" || w.Vendor != "" {
 		return errors.New("a request that makes an instance has no other partitions, and is neither exclusive nor shared")
 	}
-	_, err := partition.ParseMade(w.Make)
-	return err
+	return partition.CheckMade(w.Make)
 }
 
 // madeBy returns the leases that have made partitions, by partition.
 func madeBy(claims []made.Name) map[string]string {
 	out := make(map[string]string)
 	for _, n := range claims {
-		out[runstate.PartName(n.GPU, n.Start)] = n.Lease
+		if !n.IsMode() {
+			out[runstate.PartName(n.GPU, n.Start)] = n.Lease
+		}
 	}
 	return out
 }
 
 // DynamicGPUs reads the GPUs on which leases and services make instances. among limits them; nil: all. Only
-// a request that makes one needs them, and their driver needs long for it.
-func (p *Partitions) DynamicGPUs(among []partition.Selector) ([]lease.DynamicGPU, error) {
+// a request that makes something needs them, and their driver needs long for it. used has the processes
+// that use the GPUs; nil: GPUs whose compute modes leases switch are not returned.
+func (p *Partitions) DynamicGPUs(among []partition.Selector, used *gpu.Usage) ([]lease.DynamicGPU, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
 	defer cancel()
 	cfg := p.config()
@@ -66,6 +68,12 @@ func (p *Partitions) DynamicGPUs(among []partition.Selector) ([]lease.DynamicGPU
 	after, err := host.Claims(p.host).List()
 	waits := drain.Now(p.host)
 	var out []lease.DynamicGPU
+	if used != nil {
+		var unread error
+		if out, unread = p.modeGPUs(devices, slices.Clone(used.Holders), waits); unread != nil {
+			return nil, fmt.Errorf("%w: %w", lease.ErrUnreadable, unread)
+		}
+	}
 	for _, g := range gpus {
 		if !layout.Dynamic[g.Address] || len(among) > 0 && !slices.Contains(only, g.Address) || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
 			continue

@@ -11,7 +11,7 @@ import (
 // PlaceFor chooses the placement of the instance of a service, like that of a lease. among limits the GPUs;
 // nil: all. On an error, later reports whether a later attempt may succeed.
 func (p *Partitions) PlaceFor(s made.Service, among []partition.Selector) (n made.Name, later bool, err error) {
-	gpus, err := p.DynamicGPUs(among)
+	gpus, err := p.DynamicGPUs(among, nil)
 	if err != nil {
 		return n, true, err
 	}

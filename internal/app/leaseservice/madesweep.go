@@ -11,6 +11,7 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
 )
 
@@ -21,8 +22,10 @@ const makeGraceDelay = 10 * time.Second
 // maxSweepDelay limits the delay between two attempts to destroy an instance.
 const maxSweepDelay = 10 * time.Minute
 
-// madeUnits are the units of instances that leases have made.
+// madeUnits are the units of what leases have made.
 type madeUnits interface {
+	// Dependents returns the units that require a unit.
+	Dependents(ctx context.Context, unit string) ([]string, error)
 	// States returns the states of units by name.
 	States(ctx context.Context, units []string) (map[string]systemd.Unit, error)
 	Start(ctx context.Context, unit string) error
@@ -30,21 +33,26 @@ type madeUnits interface {
 }
 
 // sweeper destroys the instances whose leases or services have ended, if systemd has not done that: a process was
-// killed, or an instance stayed in use.
+// killed, or an instance stayed in use. It does the same with modes, and ends those that no lease has used
+// for the idle time.
 type sweeper struct {
 	claims made.Claims
 	units  madeUnits
-	wanted func(made.Name) bool // reports whether the configuration has the instance of a service; true for a lease
+	wanted func(made.Name) bool               // reports whether the configuration has the instance of a service; true otherwise
+	times  func() (idle, dwell time.Duration) // see [config.Leases]
+	given  func(partition.Address) time.Time  // when the last lease of a mode of the GPU was given
 	now    func() time.Time
 	log    *slog.Logger
 
 	lost map[made.Name]*lostInstance
 }
 
-// lostInstance is an instance without a lease or service.
+// lostInstance is an instance without a lease or service, or a mode without a lease.
 type lostInstance struct {
+	since time.Time // when the end of the lease was noticed
 	next  time.Time // of the next attempt
 	delay time.Duration
+	kept  bool // a mode that is kept for the idle time
 }
 
 // sweep compares the claims with the units, and repeats the stop of units without a lease or service after the
@@ -55,9 +63,9 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 		s.lost = nil
 		return false, err
 	}
-	var names []string
-	for _, n := range claims {
-		names = append(names, n.Lease, n.Unit())
+	names, users, err := s.related(ctx, claims)
+	if err != nil {
+		return true, err
 	}
 	states, err := s.units.States(ctx, names)
 	if err != nil {
@@ -66,24 +74,78 @@ func (s *sweeper) sweep(ctx context.Context) (any bool, err error) {
 	before := s.lost
 	s.lost = make(map[made.Name]*lostInstance)
 	for _, n := range claims {
-		if own := states[n.Unit()]; needed(states[n.Lease]) && s.wanted(n) || own.Job || own.Active == "activating" || own.Active == "deactivating" {
+		used := s.wanted(n) && slices.ContainsFunc(users[n], func(unit string) bool { return needed(states[unit]) })
+		if own := states[n.Unit()]; used || own.Job || own.Active == "activating" || own.Active == "deactivating" {
 			continue
 		}
-		l := before[n]
-		if l == nil {
-			l = &lostInstance{next: s.now().Add(makeGraceDelay), delay: makeGraceDelay}
+		l, kept := before[n], n.IsMode() && states[n.Keeper()].Active == "active"
+		if l == nil || l.kept != kept || kept && s.given(n.GPU).After(l.since) { // a lease may have ended already
+			l = s.begin(n, kept)
 		}
 		s.lost[n] = l
 		if s.now().Before(l.next) {
 			continue
 		}
 		l.next, l.delay = s.now().Add(l.delay), min(2*l.delay, maxSweepDelay)
-		s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: %s does not need it", n.Profile, n.Start, n.GPU, n.Lease), "unit", n.Unit(), "lease", n.Lease)
+		if kept {
+			s.log.Info(fmt.Sprintf("switching %s back from %s to %s: no lease uses it", n.GPU, n.Profile, n.Rest), "unit", n.Unit())
+			if err := s.units.Stop(ctx, n.Keeper()); err != nil {
+				return true, err
+			}
+			continue
+		}
+		if n.IsMode() {
+			s.log.Warn(fmt.Sprintf("switching %s back from %s to %s: no lease uses it, and an earlier attempt has failed", n.GPU, n.Profile, n.Rest), "unit", n.Unit())
+		} else {
+			s.log.Warn(fmt.Sprintf("destroying %s at slot %d of %s: %s does not need it", n.Profile, n.Start, n.GPU, n.Lease), "unit", n.Unit(), "lease", n.Lease)
+		}
 		if err := s.end(ctx, n, states[n.Unit()]); err != nil {
 			return true, err
 		}
 	}
 	return true, nil
+}
+
+// related returns the units of which the states are needed, and the leases or the service of each claim.
+func (s *sweeper) related(ctx context.Context, claims []made.Name) (names []string, users map[made.Name][]string, err error) {
+	users = make(map[made.Name][]string)
+	for _, n := range claims {
+		names = append(names, n.Unit())
+		if users[n] = []string{n.Lease}; n.IsMode() {
+			all, err := s.units.Dependents(ctx, n.Unit())
+			if err != nil {
+				return nil, nil, err
+			}
+			users[n] = slices.DeleteFunc(all, func(unit string) bool { return !isLease(unit) })
+			names = append(names, n.Keeper())
+		}
+		names = append(names, users[n]...)
+	}
+	return names, users, nil
+}
+
+// begin returns when a claim without a holder is to be ended: an instance after the grace period, a mode
+// after the idle time and the minimum time between two switches.
+func (s *sweeper) begin(n made.Name, kept bool) *lostInstance {
+	l := &lostInstance{since: s.now(), next: s.now().Add(makeGraceDelay), delay: makeGraceDelay, kept: kept}
+	if kept {
+		idle, dwell := s.times()
+		l.next = s.now().Add(idle)
+		if earliest := s.claims.Since(n).Add(dwell); l.next.Before(earliest) {
+			l.next = earliest
+		}
+	}
+	return l
+}
+
+// due returns the time of the next attempt, the zero time if there is none.
+func (s *sweeper) due() (next time.Time) {
+	for _, l := range s.lost {
+		if next.IsZero() || l.next.Before(next) {
+			next = l.next
+		}
+	}
+	return next
 }
 
 // needed reports whether the scope of a lease, or the service, is active or is being started. A service
@@ -103,9 +165,15 @@ func (s *sweeper) end(ctx context.Context, n made.Name, own systemd.Unit) error 
 
 // SweepMade destroys the instances whose leases or services have ended, until ctx ends.
 func (s *Service) SweepMade(ctx context.Context) {
-	w := sweeper{claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, wanted: s.wanted, now: time.Now, log: s.log}
+	times := func() (idle, dwell time.Duration) { l := s.config().Leases; return l.IdleTime, l.DwellTime }
+	w := sweeper{
+		claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, wanted: s.wanted, times: times, given: s.modes.last,
+		now: time.Now, log: s.log,
+	}
 	failed := ""
 	for ctx.Err() == nil {
+		watch, cancel := context.WithCancel(ctx)
+		next := changed(watch, s.host)
 		any, err := w.sweep(ctx)
 		if text := errorText(err); text != failed {
 			if failed = text; err != nil {
@@ -117,9 +185,22 @@ func (s *Service) SweepMade(ctx context.Context) {
 			case <-s.made:
 			case <-ctx.Done():
 			}
-			continue
+		} else {
+			awaitUntil(next, w.due())
 		}
-		<-changed(ctx, s.host)
+		cancel()
+	}
+}
+
+// awaitUntil returns when the channel is closed, or at a time unless that is zero.
+func awaitUntil(changed <-chan struct{}, at time.Time) {
+	var due <-chan time.Time
+	if !at.IsZero() {
+		due = time.After(time.Until(at))
+	}
+	select {
+	case <-changed:
+	case <-due:
 	}
 }
 
@@ -170,6 +251,17 @@ func (h hostUnits) States(ctx context.Context, units []string) (map[string]syste
 		out[u.Name] = u
 	}
 	return out, err
+}
+
+func (h hostUnits) Dependents(ctx context.Context, unit string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	conn, err := h.host.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Dependencies.Dependents(ctx, []string{unit})
 }
 
 func (h hostUnits) Start(ctx context.Context, unit string) error {

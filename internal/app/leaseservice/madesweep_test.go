@@ -2,6 +2,7 @@ package leaseservice
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -10,13 +11,19 @@ import (
 	"time"
 
 	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
 )
 
 // fakeMade are the units of a test. It is a [madeUnits].
 type fakeMade struct {
-	states map[string]systemd.Unit
-	calls  []string
+	states     map[string]systemd.Unit
+	dependents []string
+	calls      []string
+}
+
+func (f *fakeMade) Dependents(context.Context, string) ([]string, error) {
+	return slices.Clone(f.dependents), nil
 }
 
 func (f *fakeMade) States(context.Context, []string) (map[string]systemd.Unit, error) {
@@ -87,5 +94,102 @@ func gracePeriod(t *testing.T, holder string) {
 				t.Errorf("later: got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A mode is kept for the idle time after the last lease, and at least for the dwell time. If the switch
+// back has failed, it is repeated.
+func TestSweep_Mode(t *testing.T) {
+	n := made.Name{GPU: "0000:05:00.0", Profile: "CPX", Rest: "SPX"}
+	const user = "dcm-lease-1000-4f1c09aa.scope"
+	active, inactive := systemd.Unit{Active: "active"}, systemd.Unit{Active: "inactive"}
+	for _, tt := range []struct {
+		name              string
+		lease, own, keeps systemd.Unit
+		dwell             time.Duration
+		after             time.Duration // until the first call; 0: no call is made
+		want              string
+	}{
+		{name: "lease", lease: active, own: active, keeps: active},
+		{name: "lease is being started", lease: systemd.Unit{Active: "inactive", Job: true}, own: active, keeps: active},
+		{name: "idle", lease: inactive, own: active, keeps: active, after: time.Minute, want: "stop " + n.Keeper()},
+		{name: "idle after a short lease", lease: inactive, own: active, keeps: active, dwell: time.Hour, after: time.Hour, want: "stop " + n.Keeper()},
+		{name: "being switched back", lease: inactive, own: systemd.Unit{Active: "deactivating"}, keeps: inactive},
+		{name: "not kept", lease: inactive, own: active, keeps: inactive, after: makeGraceDelay, want: "stop " + n.Unit()},
+		{name: "switch back failed", lease: inactive, own: inactive, keeps: inactive, after: makeGraceDelay, want: "start " + n.Unit()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, now := t.TempDir(), time.Unix(1000, 0)
+			claim := filepath.Join(dir, n.String())
+			if err := errors.Join(os.Mkdir(claim, 0o755), os.Chtimes(claim, now, now)); err != nil {
+				t.Fatal(err)
+			}
+			units := &fakeMade{dependents: []string{n.Keeper(), user}, states: map[string]systemd.Unit{user: tt.lease, n.Unit(): tt.own, n.Keeper(): tt.keeps}}
+			s := sweeper{
+				claims: made.Claims{Dir: dir}, units: units, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler),
+				wanted: func(made.Name) bool { return true },
+				times: func() (idle, dwell time.Duration) { return time.Minute, tt.dwell },
+				given: func(partition.Address) time.Time { return time.Time{} },
+			}
+			sweep := func(at time.Duration, want ...string) {
+				t.Helper()
+				now, units.calls = time.Unix(1000, 0).Add(at), nil
+				if any, err := s.sweep(t.Context()); !any || err != nil {
+					t.Fatalf("sweep: %t, %v", any, err)
+				}
+				if !slices.Equal(units.calls, want) {
+					t.Errorf("after %s: got %q, want %q", at, units.calls, want)
+				}
+			}
+			sweep(0)
+			if tt.after == 0 {
+				sweep(24 * time.Hour)
+				return
+			}
+			sweep(tt.after - 1)
+			sweep(tt.after, tt.want)
+			sweep(tt.after + 1)
+		})
+	}
+}
+
+// A lease during the idle time begins it again.
+func TestSweep_ModeUsedAgain(t *testing.T) {
+	n := made.Name{GPU: "0000:05:00.0", Profile: "CPX", Rest: "SPX"}
+	const user = "dcm-lease-1000-4f1c09aa.scope"
+	dir, now := t.TempDir(), time.Unix(1000, 0)
+	if err := os.Mkdir(filepath.Join(dir, n.String()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(dir, n.String()), now, now); err != nil {
+		t.Fatal(err)
+	}
+	active := systemd.Unit{Active: "active"}
+	units := &fakeMade{states: map[string]systemd.Unit{user: active, n.Unit(): active, n.Keeper(): active}}
+	var given time.Time
+	s := sweeper{
+		claims: made.Claims{Dir: dir}, units: units, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler),
+		wanted: func(made.Name) bool { return true },
+		times: func() (idle, dwell time.Duration) { return time.Minute, 0 }, given: func(partition.Address) time.Time { return given },
+	}
+	for _, step := range []struct {
+		after time.Duration
+		given time.Duration // a lease that no reader has seen; 0: none
+		used  bool
+		calls int
+	}{
+		{after: 0}, {after: 40 * time.Second, used: true}, {after: 70 * time.Second},
+		{after: 120 * time.Second, given: 115 * time.Second}, {after: 179 * time.Second}, {after: 180 * time.Second, calls: 1},
+	} {
+		now, units.dependents = time.Unix(1000, 0).Add(step.after), nil
+		if step.given > 0 {
+			given = time.Unix(1000, 0).Add(step.given)
+		}
+		if step.used {
+			units.dependents = []string{user}
+		}
+		if _, err := s.sweep(t.Context()); err != nil || len(units.calls) != step.calls {
+			t.Errorf("after %s: got %q, %v, want %d calls", step.after, units.calls, err, step.calls)
+		}
 	}
 }

@@ -136,6 +136,9 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if s.Requires != "" {
 		extra = append(extra, systemd.Property{Name: "Requires", Value: []string{s.Requires}}, systemd.Property{Name: "After", Value: []string{s.Requires}})
 	}
+	if s.Wants != "" {
+		extra = append(extra, systemd.Property{Name: "Wants", Value: []string{s.Wants}})
+	}
 	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
 	if m.usePIDFD {
 		scope.PIDFD = m.caller.Process.FD()
@@ -144,7 +147,7 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if errors.Is(err, systemd.ErrDependency) {
 		err = fmt.Errorf("%w\nhint: the reason is in the journal: journalctl --unit=%s", err, s.Requires)
 	}
-	if errors.Is(err, systemd.ErrNoProcess) {
+	if errors.Is(err, systemd.ErrNoProcess) || errors.Is(err, systemd.ErrConflict) {
 		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
 	}
 	if err == nil {

@@ -139,8 +139,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 	})
 	snapshot := lease.Snapshot{
 		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
-		Made: madeBy(r.claims), Dynamic: sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.DynamicGPUs(nil) }),
+		Made: madeBy(r.claims), Switched: switchedBy(r.claims),
 	}
+	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.DynamicGPUs(nil, &r.usage) }) // the scan has ended
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
 			snapshot.Reserved[name] = r.Name
@@ -179,15 +180,20 @@ func unexpectedUsers(part runstate.Part, holders []gpu.Holder, observers []strin
 		if !open || slices.Contains(observers, h.Unit) {
 			continue
 		}
-		user := h.Unit
-		if user == "" || strings.HasSuffix(user, ".scope") && !isLease(user) || strings.HasPrefix(user, "user@") {
-			user = fmt.Sprintf("%s[%d]", h.Command, h.PID) // a session's unit would not identify it
-		}
+		user := userName(h)
 		if !slices.Contains(out, user) {
 			out = append(out, user)
 		}
 	}
 	return out
+}
+
+// userName returns the unit of a process, or its name and PID if the unit would not identify it.
+func userName(h gpu.Holder) string {
+	if h.Unit == "" || strings.HasSuffix(h.Unit, ".scope") && !isLease(h.Unit) || strings.HasPrefix(h.Unit, "user@") {
+		return fmt.Sprintf("%s[%d]", h.Command, h.PID) // a session's unit would not identify it
+	}
+	return h.Unit
 }
 
 // unitDevices returns the units in dcm.slice with their devices, links resolved.

@@ -33,6 +33,7 @@ type Service struct {
 	made       chan struct{} // of 1: a lease may make an instance
 	notices    *notices
 	lifetimes  *lifetimes
+	modes      modeLeases
 }
 
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
@@ -98,6 +99,9 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	given, err := s.allocator.Acquire(ctx, caller, r)
 	if err != nil {
 		return dbusapi.Lease{}, withClass(err)
+	}
+	if partition.IsMode(r.Make) {
+		s.modes.note(given.Choice.Partitions[0].GPU)
 	}
 	s.log.Info("a lease was given: "+given.Choice.Reason, "unit", given.Unit, "uid", who.Owner)
 	for _, unit := range given.Replaced {

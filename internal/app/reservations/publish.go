@@ -208,12 +208,13 @@ func (s Publisher) leased(ctx context.Context) ([]string, error) {
 	return leaseservice.NewPartitions(s.Host, &config.Config{}, s.Log).LeasedNodes(ctx)
 }
 
-// madeNodes returns the nodes of instances of leases, and of services that create them.
+// madeNodes returns the nodes of instances of leases, and of services that create them, and of GPUs whose
+// modes leases have set.
 func madeNodes(devices []gpu.Device) []string {
 	var out []string
 	for _, d := range devices {
 		for _, p := range d.Parts {
-			if slices.ContainsFunc(d.Made, func(i partition.Instance) bool { return i.Start == p.Start }) {
+			if d.HasMadeMode() || slices.ContainsFunc(d.Made, func(i partition.Instance) bool { return i.Start == p.Start }) {
 				out = append(out, p.RenderNode())
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/app/reservations"
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
@@ -17,7 +18,7 @@ import (
 )
 
 // Make is what dcm-make@NAME.service runs at its start: it creates a MIG instance for a lease, or for a
-// service that is about to start.
+// service that is about to start, or it switches the compute mode of a GPU.
 func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
 	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
@@ -34,6 +35,13 @@ func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) erro
 		return exitcode.With(exitcode.Transient, err)
 	}
 	defer release()
+	if n.IsMode() {
+		if err := newSwitcher(h, log).Make(context.WithoutCancel(ctx), n); err != nil { // as in create
+			return err
+		}
+		log.Info(fmt.Sprintf("%s is in %s for leases", n.GPU, n.Profile))
+		return nil
+	}
 	return create(ctx, newMaker(h, log), n)
 }
 
@@ -46,16 +54,13 @@ func create(ctx context.Context, m made.Maker, n made.Name) error {
 	return nil
 }
 
-// Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance.
+// Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance, or switches the GPU
+// back.
 func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
 	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
 	}
-	unmake := made.Maker.Unmake
-	n, err := made.Parse(name)
-	if s, other := made.ParseService(name); other == nil {
-		unmake, err = func(m made.Maker, ctx context.Context, _ made.Name) error { return m.UnmakeOf(ctx, s) }, nil
-	}
+	undo, err := undoing(h, log, name)
 	if err != nil {
 		return exitcode.With(exitcode.Usage, err)
 	}
@@ -66,7 +71,7 @@ func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) er
 	defer release()
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), unmakeTimeout)
 	defer cancel()
-	if err := unmake(newMaker(h, log), limit, n); err != nil {
+	if err := undo(limit); err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}
 	return nil
@@ -79,14 +84,47 @@ const unmakeTimeout = 20 * time.Second
 // unmakeDelay is the delay between two attempts.
 const unmakeDelay = time.Second
 
+// undoing returns what undoes the change that a name describes: of an instance of a lease, the instances of a
+// service, or a mode.
+func undoing(h *host.Host, log *slog.Logger, name string) (func(context.Context) error, error) {
+	if s, err := made.ParseService(name); err == nil {
+		return func(ctx context.Context) error { return newMaker(h, log).UnmakeOf(ctx, s) }, nil
+	}
+	n, err := made.Parse(name)
+	if err != nil {
+		return nil, err
+	}
+	if n.IsMode() {
+		return func(ctx context.Context) error { return newSwitcher(h, log).Unmake(ctx, n) }, nil
+	}
+	return func(ctx context.Context) error { return newMaker(h, log).Unmake(ctx, n) }, nil
+}
+
 func newMaker(h *host.Host, log *slog.Logger) made.Maker {
-	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
-	node := host.OpenNodeForRun(h, cfg)
-	publisher := reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}
+	_, node, publish := openToMake(h, log)
 	return made.Maker{
-		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publisher.PublishParts,
+		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publish,
 		Retry: gpu.IsTransient, Delay: unmakeDelay, Log: log,
 	}
+}
+
+func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
+	cfg, node, publish := openToMake(h, log)
+	return made.Switcher{
+		Claims: host.Claims(h), GPUs: modeNode{node, cfg}, Publish: publish,
+		Retry: func(err error) bool {
+			_, used := errors.AsType[*made.InUseError](err)
+			return used || gpu.IsTransient(err)
+		},
+		Delay: unmakeDelay, Log: log,
+	}
+}
+
+// openToMake returns the configuration, the GPUs and the function that publishes their partitions.
+func openToMake(h *host.Host, log *slog.Logger) (*config.Config, *gpu.Node, func(context.Context) error) {
+	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
+	node := host.OpenNodeForRun(h, cfg)
+	return cfg, node, reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}.PublishParts
 }
 
 // lockToMake excludes runs, and other changes of instances by leases. The daemon, which holds the lock

@@ -55,8 +55,7 @@ var bad = []struct{ name, text, want string }{
 :2: profiles.x.mig."3g.40gb" = "2": must be an integer, not a string`},
 	{"MIG that is neither on nor off", "[profiles.x]\nmig = \"offf\"", `:2: profiles.x.mig = "offf": not a MIG geometry; did you mean "off"? accepted: "off", or a table with the number of instances of each MIG profile, such as { "3g.40gb" = 1, "1g.10gb" = 4 }`},
 	{"MIG twice", "[profiles.x]\nmig = \"off\"\n[[profiles.x.group]]\nmig = {}\ncount = 1", `:3: profiles.x.group: MIG geometry set twice, also at /etc/dcm/dcm.toml:2; accepted: either mig for the whole node, or groups`},
-	{"dynamic modes", "[[profiles.x.group]]\ncompute = \"CPX\"\ncount = 1\ndynamic = true", `:4: profiles.x.group.dynamic = true: leases can make MIG instances only; accepted: mig with the instances that always exist, or mig = {}`},
-	{"dynamic without MIG", "[[profiles.x.group]]\nmig = \"off\"\ncount = 1\ndynamic = true", `:4: profiles.x.group.dynamic = true: leases can make MIG instances only; accepted: mig with the instances that always exist, or mig = {}`},
+	{"dynamic without MIG", "[[profiles.x.group]]\nmig = \"off\"\ncount = 1\ndynamic = true", `:4: profiles.x.group.dynamic = true: leases cannot divide a GPU without MIG; accepted: compute with the mode between leases, mig with the instances that always exist, or mig = {}`},
 	{"a group of both vendors", "[[profiles.x.group]]\ncompute = \"CPX\"\nmig = {}\ncount = 1", `:3: profiles.x.group.mig: compute (AMD) and mig (NVIDIA) exclude each other`},
 	{"a filter for AMD's", "[[profiles.x.group]]\ncompute = \"CPX\"\ndevice = \"0x2330\"\ncount = 1", `:3: profiles.x.group.device = "0x2330": valid only together with mig`},
 	{"a filter that is none", "[[profiles.x.group]]\nmig = {}\ndevice = [\"0x233\", \"0x74a11002\", \"0x20b2:1533\"]\ncount = 1", `:3: profiles.x.group.device = "0x233": not an NVIDIA device id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"

@@ -112,7 +112,7 @@ func Defaults() *Config {
 		SettleTime:    defaultSettleDelay,
 		Drift:         Repair,
 		Backend:       Auto,
-		Leases:        Leases{Shares: 1},
+		Leases:        Leases{Shares: 1, IdleTime: defaultIdleTimeout, DwellTime: defaultDwellInterval},
 	}
 }
 

@@ -51,8 +51,8 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	case device != nil && by == nil:
 		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "valid only together with mig"})
 	}
-	if dynamic := n.At("dynamic"); dynamic != nil && dynamic.Value == true && !rule.InstancesPossible(by) {
-		c.Fail(dynamic, source.DottedKey(key, "dynamic"), &source.Fault{Text: "leases can make MIG instances only", Accepted: `mig with the instances that always exist, or mig = {}`})
+	if dynamic := n.At("dynamic"); dynamic != nil && dynamic.Value == true && compute == nil && !rule.InstancesPossible(by) {
+		c.Fail(dynamic, source.DottedKey(key, "dynamic"), &source.Fault{Text: "leases cannot divide a GPU without MIG", Accepted: `compute with the mode between leases, mig with the instances that always exist, or mig = {}`})
 	}
 	switch {
 	case number != nil && gpus != nil:

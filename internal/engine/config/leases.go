@@ -14,7 +14,9 @@ import (
 // Leases are the limits of leases. They do not apply to root.
 type Leases struct {
 	PerUser      int           // maximum number of partitions of a user; 0 for no limit
-	SlotsPerUser int           // maximum number of memory slots of the MIG instances that a user makes; 0 for no limit
+	SlotsPerUser int           // maximum number of memory slots and XCCs of dynamic GPUs that a user has by dcm run --make; 0 for no limit
+	IdleTime     time.Duration // how long a GPU keeps the compute mode of leases after the end of the last one
+	DwellTime    time.Duration // minimum time between two switches of a GPU for leases
 	Shares       int           // maximum number of leases that share a partition
 	DefaultTime  time.Duration // duration of a lease if none is requested; 0 for no limit
 	MaxTime      time.Duration // maximum duration of a lease; 0 for no limit
@@ -32,10 +34,18 @@ type GroupLimits struct {
 // leaseTimeLimit is the largest configurable duration of a lease.
 const leaseTimeLimit = 365 * 24 * time.Hour
 
+// The defaults of idle-time and dwell-time.
+const (
+	defaultIdleTimeout   = 5 * time.Minute
+	defaultDwellInterval = time.Minute
+)
+
 func leases() rule.Rule {
 	return rule.Table(map[string]rule.Rule{
 		"max-per-user":       rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 		"max-slots-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
+		"idle-time":          switchTime(),
+		"dwell-time":         switchTime(),
 		"shares":             rule.Scalar("an integer", rule.Between(1, maxShares)),
 		"default-time":       leaseTime(),
 		"max-time":           leaseTime(),
@@ -51,6 +61,11 @@ func leases() rule.Rule {
 func leaseTime() rule.Rule {
 	return rule.Duration(func(d time.Duration) bool { return d == 0 || d >= time.Second && d <= leaseTimeLimit },
 		`a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`, "h")
+}
+
+// switchTime is the rule of a time between two switches of a GPU.
+func switchTime() rule.Rule {
+	return rule.Duration(func(d time.Duration) bool { return d >= 0 && d <= 24*time.Hour }, `a duration from "0s" to "24h", such as "5m"`, "m")
 }
 
 // leaseTimes checks that default-time is not longer than max-time.
@@ -82,7 +97,14 @@ func readTime(n *source.Node) time.Duration {
 }
 
 func readLeases(n *source.Node) Leases {
-	l := Leases{Shares: 1, DefaultTime: readTime(n.At("default-time")), MaxTime: readTime(n.At("max-time"))}
+	l := Defaults().Leases
+	l.DefaultTime, l.MaxTime = readTime(n.At("default-time")), readTime(n.At("max-time"))
+	if idle := n.At("idle-time"); idle != nil {
+		l.IdleTime = readTime(idle)
+	}
+	if dwell := n.At("dwell-time"); dwell != nil {
+		l.DwellTime = readTime(dwell)
+	}
 	rule.ReadInt(n.At("max-per-user"), &l.PerUser)
 	rule.ReadInt(n.At("max-slots-per-user"), &l.SlotsPerUser)
 	rule.ReadInt(n.At("shares"), &l.Shares)
@@ -102,6 +124,8 @@ func (l Leases) format(b *strings.Builder) {
 	section(b, "leases",
 		pair{"max-per-user", strconv.Itoa(l.PerUser), l.PerUser != d.PerUser},
 		pair{"max-slots-per-user", strconv.Itoa(l.SlotsPerUser), l.SlotsPerUser != d.SlotsPerUser},
+		pair{"idle-time", source.Quote(l.IdleTime.String()), l.IdleTime != d.IdleTime},
+		pair{"dwell-time", source.Quote(l.DwellTime.String()), l.DwellTime != d.DwellTime},
 		pair{"shares", strconv.Itoa(l.Shares), l.Shares != d.Shares},
 		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
 		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0})

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -99,7 +100,7 @@ func TestLoad_Reservations(t *testing.T) {
 	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
 		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
 	}
-	if cmp.Diff(config.Leases{PerUser: 8, SlotsPerUser: 16, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+	if cmp.Diff(config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 5 * time.Minute, DwellTime: time.Minute, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
 		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
 	}
 	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {
@@ -131,6 +132,8 @@ func TestLoad_BadReservations(t *testing.T) {
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = \"amd\"\nmode = \"3g.40gb\"\n", `:5: reservation.mode = "3g.40gb": mode 3g.40gb is for partitions of NVIDIA (want one for AMD)`},
 		{"[[reservation]]\nname = \"x\"\npartitions = 1\nvendor = 3\nmode = \"3g.40gb\"\n", ":4: reservation.vendor = 3: "},
 		{"[leases]\nmax-slots-per-user = -1\n", ":2: leases.max-slots-per-user = -1: out of range"},
+		{"[leases]\nidle-time = 5\n", `:2: leases.idle-time = 5: has no unit; did you mean "5m"? accepted: a duration from "0s" to "24h", such as "5m"`},
+		{"[leases]\ndwell-time = \"25h\"\n", `:2: leases.dwell-time = "25h": out of range`},
 		{"[leases]\nmax-per-user = -1\n", ":2: leases.max-per-user = -1: out of range"},
 		{"[leases]\ndefault-time = 8\n", `:2: leases.default-time = 8: has no unit; did you mean "8h"? accepted: a duration from 1s to 8760h, such as "30m" or "8h", or "0" for no limit`},
 		{"[leases]\nmax-time = \"1d\"\n", `:2: leases.max-time = "1d": not a duration; accepted: a duration from 1s`},

@@ -51,7 +51,7 @@ func openNode(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 
 func openVendors(h *Host, cfg *config.Config, nv gpu.Vendor, opts ...gpu.Option) *gpu.Node {
 	roots := roots(h)
-	own := []gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) }), gpu.Made(Claims(h).Instances), gpu.Missing(func(present []partition.GPU) []partition.Absent { return missingGPUs(h, present) })}
+	own := []gpu.Option{gpu.Leases(func() []gpu.Holder { return LeaseHolders(h) }), gpu.Made(Claims(h).Made), gpu.Missing(func(present []partition.GPU) []partition.Absent { return missingGPUs(h, present) })}
 	return gpu.Open(roots.Sys, []gpu.Vendor{amd(h, roots, cfg), nv}, append(own, opts...)...)
 }
 
@@ -69,7 +69,7 @@ func missingGPUs(h *Host, present []partition.GPU) []partition.Absent {
 	return known.Absent(count, present)
 }
 
-// Claims returns the MIG instances that leases have made.
+// Claims returns the MIG instances and compute modes that leases have made.
 func Claims(h *Host) made.Claims { return made.Claims{Dir: h.Path(made.Dir)} }
 
 func roots(h *Host) gpu.Roots {

@@ -80,10 +80,11 @@ type GPU struct {
 	Why     string `json:"why"` // reason why the GPU is not managed; "" if it is
 
 	Mode       Shape        `json:"mode"`
-	Want       Shape        `json:"want"`    // shape in the effective profile; empty for none
-	Skipped    bool         `json:"skipped"` // the profile does not change it
-	Left       bool         `json:"left"`    // dcm leaves it as it is until the holders have ended
-	Pending    string       `json:"pending"` // a requested memory mode that takes effect with the next load of the driver
+	Want       Shape        `json:"want"`           // shape in the effective profile; empty for none
+	Skipped    bool         `json:"skipped"`        // the profile does not change it
+	Rest       string       `json:"rest,omitempty"` // compute mode without leases, if leases have set the present one
+	Left       bool         `json:"left"`           // dcm leaves it as it is until the holders have ended
+	Pending    string       `json:"pending"`        // a requested memory mode that takes effect with the next load of the driver
 	Offers     Offers       `json:"offers"`
 	Slots      *Placements  `json:"slots,omitempty"` // of a GPU with MIG
 	Free       *FreeSlots   `json:"free,omitempty"`  // of a dynamic GPU

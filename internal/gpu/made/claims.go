@@ -6,13 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sanitize"
 )
 
-// Claims are the directories below [Dir], one for each instance of a lease or service. Each has links
-// to the device nodes. The kernel removes them at a reboot, as it does the instances.
+// Claims are the directories below [Dir], one for each instance of a lease or service, and for each mode that
+// leases have set. Each has links to the device nodes. The kernel removes them at a reboot, as it does the
+// instances and modes.
 type Claims struct{ Dir string }
 
 // List returns the claims. A directory with another name is ignored.
@@ -33,12 +35,18 @@ func (c Claims) List() ([]Name, error) {
 	return out, nil
 }
 
-// Instances returns the claimed instances by GPU.
-func (c Claims) Instances() map[partition.Address][]partition.Instance {
-	names, _ := c.List() // without the directory there are none
-	out := make(map[partition.Address][]partition.Instance)
+// Made returns what is claimed, by GPU.
+func (c Claims) Made() map[partition.Address]partition.Made {
+	names, _ := c.List() // without the directory there is nothing
+	out := make(map[partition.Address]partition.Made)
 	for _, n := range names {
-		out[n.GPU] = append(out[n.GPU], n.Instance())
+		m := out[n.GPU]
+		if n.IsMode() {
+			m.Compute, m.Rest = partition.Compute(n.Profile), n.Rest
+		} else {
+			m.Instances = append(m.Instances, n.Instance())
+		}
+		out[n.GPU] = m
 	}
 	return out
 }
@@ -67,10 +75,55 @@ func (c Claims) link(n Name, nodes []string) error {
 	if len(nodes) == 0 || len(nodes) > links {
 		return fmt.Errorf("%s on %s: unknown number of device nodes (found %d, want 1 to %d)", n.Profile, n.GPU, len(nodes), links)
 	}
+	return c.linkFrom(n, links-len(nodes), nodes)
+}
+
+// linkFrom links the device nodes by consecutive numbers from the first.
+func (c Claims) linkFrom(n Name, first int, nodes []string) error {
 	for i, node := range nodes {
-		if err := os.Symlink(node, filepath.Join(c.Dir, n.String(), linkName(links-len(nodes)+i))); err != nil {
+		if err := os.Symlink(node, filepath.Join(c.Dir, n.String(), linkName(first+i))); err != nil {
 			return fmt.Errorf("cannot link a device node: %w", err)
 		}
 	}
 	return nil
+}
+
+// switchedPrefix begins the name of the file whose time is that of the last switch back of a GPU.
+const switchedPrefix = "switched_"
+
+// Since returns when the mode was set or, without a claim, when the GPU was last switched back. It
+// returns the zero time if leases have not switched the GPU since boot.
+func (c Claims) Since(n Name) time.Time {
+	for _, name := range []string{n.String(), switchedPrefix + string(n.GPU)} {
+		if info, err := os.Stat(filepath.Join(c.Dir, name)); err == nil {
+			return info.ModTime()
+		}
+	}
+	return time.Time{}
+}
+
+// switchedBack records the time of a switch back.
+func (c Claims) switchedBack(n Name) error {
+	name := filepath.Join(c.Dir, switchedPrefix+string(n.GPU))
+	err := os.Remove(name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.WriteFile(name, nil, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot record the time of a switch: %w", err)
+	}
+	return nil
+}
+
+// relink replaces the links of a mode by those to the partitions' nodes.
+func (c Claims) relink(n Name, nodes []string) error {
+	if len(nodes) == 0 {
+		return fmt.Errorf("%s on %s: the partitions have no device nodes", n.Profile, n.GPU)
+	}
+	for i := range partition.MaxPartitions {
+		if err := os.Remove(filepath.Join(c.Dir, n.String(), linkName(i))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("cannot remove a link: %w", err)
+		}
+	}
+	return c.linkFrom(n, 0, nodes)
 }

@@ -1,12 +1,12 @@
-// Package made creates and destroys the MIG instances that leases and reserved services have on dynamic
-// GPUs.
+// Package made changes dynamic GPUs for their holders: it creates and destroys the MIG instances of leases
+// and reserved services, and switches compute modes for leases and back.
 //
 // dcm-make@NAME.service has an instance for as long as its holder needs it: its start creates the
 // instance, and its stop destroys it. For a lease, NAME has the lease and the placement. For a service,
-// it has the profile and the service, and the start chooses the placement. A [Claim] with all of these
-// exists from before the creation until after the destruction, so that every reader of the GPUs
-// distinguishes these instances from those of the profile. After a kill at any step, a further stop of
-// the unit destroys what is left.
+// it has the profile and the service, and the start chooses the placement. A compute mode has one unit
+// for all leases of the GPU; NAME has the GPU and the modes. [Claims] has an entry with all of these
+// from before the change until after its end, so that every reader of the GPUs distinguishes what was
+// made from the profile. After a kill at any step, a further stop of the unit undoes what is left.
 package made
 
 import (
@@ -19,17 +19,25 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// Name identifies an instance of a lease or of a reserved service.
+// Name identifies an instance of a lease or of a reserved service, or a compute mode of a GPU that leases
+// share.
 type Name struct {
-	Lease   string // the unit that has it: the scope of a lease, or a service
+	Lease   string // the unit that has it: the scope of a lease, or a service; "" for a mode
 	GPU     partition.Address
-	Profile string
-	Start   int // the first memory slot
+	Profile string            // the MIG profile or the compute mode
+	Start   int               // the first memory slot; 0 for a mode
+	Rest    partition.Compute // the mode of the GPU before and afterwards; "" for an instance
 }
 
-// String returns the name of the claim: "lease-1000-4f1c09aa_0000:41:00.0_3g.40gb_4", or
-// "vllm@a.service_0000:41:00.0_3g.40gb_4".
+// modePrefix begins the text of a mode.
+const modePrefix = "mode"
+
+// String returns the name of the claim: "lease-1000-4f1c09aa_0000:41:00.0_3g.40gb_4",
+// "vllm@a.service_0000:41:00.0_3g.40gb_4" or "mode_0000:05:00.0_CPX_SPX".
 func (n Name) String() string {
+	if n.IsMode() {
+		return fmt.Sprintf("%s_%s_%s_%s", modePrefix, n.GPU, n.Profile, n.Rest)
+	}
 	holder := n.Lease
 	if !n.OfService() {
 		holder = strings.TrimSuffix(strings.TrimPrefix(holder, leasePrefix), leaseSuffix)
@@ -50,7 +58,7 @@ const (
 	serviceSuffix = ".service"
 )
 
-// Unit returns the unit that creates and destroys the instance.
+// Unit returns the unit that creates and destroys the instance, or switches the GPU.
 func (n Name) Unit() string {
 	if n.OfService() {
 		return Service{n.Lease, n.Profile}.MakeUnit()
@@ -83,6 +91,17 @@ func ParseService(text string) (Service, error) {
 	return s, nil
 }
 
+// Keeper returns the unit that keeps a mode between leases: it requires [Name.Unit].
+func (n Name) Keeper() string { return strings.Replace(unitname.Keep, "@", "@"+n.String(), 1) }
+
+// IsMode reports whether the name is that of a compute mode.
+func (n Name) IsMode() bool { return n.Rest != "" }
+
+// Describe says which mode leases have set, for the status.
+func (n Name) Describe() string {
+	return partition.MadeMode{Compute: partition.Compute(n.Profile), Rest: n.Rest}.Describe(n.GPU)
+}
+
 // Instance returns the instance.
 func (n Name) Instance() partition.Instance {
 	return partition.Instance{Profile: n.Profile, Start: n.Start}
@@ -96,6 +115,9 @@ func Parse(text string) (Name, error) {
 	if last < 1 {
 		return Name{}, bad
 	}
+	if last == 1 && fields[0] == modePrefix {
+		return parseMode(text, fields)
+	}
 	n := Name{Lease: strings.Join(fields[:last], "_"), Profile: strings.ReplaceAll(fields[last+1], ":", "+")}
 	known := unitname.Valid(n.Lease)
 	if !n.OfService() {
@@ -108,6 +130,18 @@ func Parse(text string) (Name, error) {
 	n.GPU, n.Start = address, start
 	if !known || err != nil || invalid != nil || other != nil || n.String() != text {
 		return Name{}, bad
+	}
+	return n, nil
+}
+
+// parseMode is Parse for a mode.
+func parseMode(text string, fields []string) (Name, error) {
+	address, err := partition.ParseAddress(fields[1])
+	to, unknown := partition.ParseCompute(fields[2])
+	rest, other := partition.ParseCompute(fields[3])
+	n := Name{GPU: address, Profile: string(to), Rest: rest}
+	if err != nil || unknown != nil || other != nil || n.String() != text {
+		return Name{}, fmt.Errorf("%q is not the name of a compute mode of leases", text)
 	}
 	return n, nil
 }
@@ -128,5 +162,9 @@ func (n Name) Nodes() []string {
 	}
 	return out
 }
+
+// Node returns the link to the device node of one partition of a mode. Like those of [Name.Nodes], it
+// exists when the unit is active.
+func (n Name) Node(index int) string { return path.Join(Dir, n.String(), linkName(index)) }
 
 func linkName(i int) string { return "node" + strconv.Itoa(i) }

@@ -6,6 +6,55 @@ import (
 	"slices"
 )
 
+// Made is what leases have made on a dynamic GPU, or are making.
+type Made struct {
+	Instances []Instance // with their placements
+	MadeMode
+}
+
+// MadeMode is a compute mode that leases have set. The zero value is none.
+type MadeMode struct {
+	Compute Compute
+	Rest    Compute // the mode before and afterwards
+}
+
+// Describe says for the status that leases have set the mode of a GPU.
+func (m MadeMode) Describe(gpu Address) string {
+	return fmt.Sprintf("%s: leases have set %s (without leases: %s)", gpu, m.Compute, m.Rest)
+}
+
+// HasMadeMode reports whether leases have set the mode of the GPU.
+func (g GPU) HasMadeMode() bool { return g.MadeMode.Compute != "" && g.MadeMode.Compute == g.Compute }
+
+// XCCCount returns the number of XCCs of the GPU, from the table of models if the driver does not report
+// it; 0 if it is unknown.
+func (g GPU) XCCCount() int { return g.xcc() }
+
+// withMadeMode returns the wanted modes of a dynamic GPU: those of its group or, if leases have set the
+// compute mode and it is to return to that of the group, the present ones. Otherwise a change waits for
+// the end of the leases.
+func (g GPU) withMadeMode(rest Mode) Mode {
+	if g.HasMadeMode() && g.MadeMode.Rest == rest.Compute && g.Memory == rest.Memory {
+		return g.Mode()
+	}
+	return rest
+}
+
+// IsMode reports whether the text of a request to make something is the name of a compute mode.
+func IsMode(text string) bool {
+	_, err := ParseCompute(text)
+	return err == nil
+}
+
+// CheckMade checks what a lease makes: a compute mode, or a profile as for [ParseMade].
+func CheckMade(text string) error {
+	if IsMode(text) {
+		return nil
+	}
+	_, err := ParseMade(text)
+	return err
+}
+
 // Slot is a placement for one more instance.
 type Slot struct {
 	Start  int

@@ -178,3 +178,44 @@ func TestPlan_DynamicGPU(t *testing.T) {
 		})
 	}
 }
+
+// A mode that leases have set is no difference from the profile, unless the profile has changed.
+func TestPlan_MadeMode(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		group        Compute
+		memory       Memory
+		now          Compute
+		made         MadeMode
+		static       bool
+		steps        int
+		switchesBack bool
+	}{
+		{name: "at rest", group: SPX, now: SPX},
+		{name: "set by leases", group: SPX, now: CPX, made: MadeMode{CPX, SPX}},
+		{name: "set by another program", group: SPX, now: CPX, steps: 1, switchesBack: true},
+		{name: "other mode than the leases'", group: SPX, now: DPX, made: MadeMode{CPX, SPX}, steps: 1, switchesBack: true},
+		{name: "before the switch", group: SPX, now: SPX, made: MadeMode{CPX, SPX}},
+		{name: "profile changed", group: DPX, now: CPX, made: MadeMode{CPX, SPX}, steps: 1},
+		{name: "not dynamic any more", group: SPX, now: CPX, made: MadeMode{CPX, SPX}, static: true, steps: 1, switchesBack: true},
+		{name: "memory mode changed", group: SPX, memory: NPS4, now: QPX, made: MadeMode{QPX, SPX}, steps: -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := GPU{Address: "0000:05:00.0", Vendor: AMD, Device: 0x74a1, XCC: 8, Compute: tt.now, Memory: NPS1, AvailableCompute: []Compute{SPX, DPX, QPX, CPX}, AvailableMemory: []Memory{NPS1, NPS4}, MadeMode: tt.made}
+			layout, err := Profile{Memory: tt.memory, Groups: []Group{{Compute: tt.group, Rest: true, Dynamic: !tt.static}}}.Layout([]GPU{g})
+			if err != nil || layout.Dynamic[g.Address] == tt.static {
+				t.Fatalf("%+v, %v", layout, err)
+			}
+			if tt.steps < 0 {
+				if got := layout.Shapes[g.Address].Mode; got != (Mode{SPX, NPS4}) {
+					t.Errorf("wanted modes: got %s, want SPX/NPS4", got)
+				}
+				return
+			}
+			steps, err := Plan(layout, []GPU{g})
+			if err != nil || len(steps) != tt.steps || tt.switchesBack && steps[0].To != string(SPX) {
+				t.Errorf("steps: got %v, %v, want %d", steps, err, tt.steps)
+			}
+		})
+	}
+}

@@ -92,6 +92,9 @@ type GPU struct {
 	// of the node.
 	Missing []Absent `json:"-"`
 
+	// MadeMode is the compute mode that leases have set, or are setting, on a dynamic GPU.
+	MadeMode MadeMode `json:"-"`
+
 	// NoRoomFor is a geometry for which the driver did not create the missing instances next to those
 	// that stay. No instance stays for it. The zero value is none.
 	NoRoomFor Shape

@@ -29,7 +29,7 @@ type Group struct {
 	GPUs    []Selector
 	Count   int
 	Rest    bool
-	Dynamic bool // leases make instances next to MIG, see [GPU.Made]
+	Dynamic bool // leases make instances next to MIG, see [GPU.Made], or switch the compute mode, see [GPU.MadeMode]
 }
 
 // Filter selects a board by its PCI ids; 0 matches any id.
@@ -56,7 +56,7 @@ func (g Group) MatchesFilter(one GPU) bool {
 type Layout struct {
 	Shapes  map[Address]Shape // of every GPU; a skipped GPU has its current shape
 	Skipped map[Address]bool
-	Dynamic map[Address]bool // the GPUs on which leases make instances; nil for none
+	Dynamic map[Address]bool // the GPUs that leases divide; nil for none
 }
 
 // Layout resolves the profile for the GPUs. It returns all contradictions in one error: a

@@ -175,7 +175,11 @@ func groupTargets(groups []Group) string {
 // shape returns the wanted shape of g as a member of group.
 func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
 	if !group.ForMIG() {
-		return Shape{Mode: p.targetMode(group, g)}
+		m := p.targetMode(group, g)
+		if group.Dynamic {
+			m = g.withMadeMode(m)
+		}
+		return Shape{Mode: m}
 	}
 	if group.Dynamic && group.MIG != nil {
 		m := g.withMade(*group.MIG)

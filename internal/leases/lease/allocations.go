@@ -6,6 +6,7 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/unitname"
 )
 
@@ -24,7 +25,9 @@ type Allocation struct {
 	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
 
 	Awaited string // the process that waits to change its GPU; "" for none
-	Made    string // the lease that has made it, even if the lease has ended; "" for none
+	Made    string // the lease that has made it, even if the lease has ended, or the unit that has set the mode; "" for none
+
+	Switched made.Name // the mode of the GPU that leases have set; the zero value for none
 }
 
 // Free reports whether the partition can be allocated.
@@ -56,7 +59,10 @@ type Snapshot struct {
 	Awaited  map[string]string   // the process that waits to change the GPU of a partition, by partition
 	Made     map[string]string   // the lease that has made the MIG instance of a partition, by partition
 
-	// Dynamic reads the GPUs on which leases make instances; nil: there are none.
+	// Switched has the compute modes that leases have set, by GPU.
+	Switched map[partition.Address]made.Name
+
+	// Dynamic reads the GPUs that leases divide; nil: there are none.
 	Dynamic func() ([]DynamicGPU, error)
 }
 
@@ -126,6 +132,9 @@ func Allocations(s Snapshot) []Allocation {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)
 			}
+		}
+		if claim, ok := s.Switched[p.GPU]; ok {
+			h.Made, h.Switched = claim.Unit(), claim
 		}
 		out[i] = h
 	}

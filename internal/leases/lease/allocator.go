@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
@@ -107,7 +108,10 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 	if !at.own || !a.hasTerms(ctx, at.unit, r) {
 		return Lease{}, false
 	}
-	if r.Make != "" {
+	switch {
+	case partition.IsMode(r.Make):
+		return a.keepMode(ctx, c, r, at)
+	case r.Make != "":
 		return a.keepMade(ctx, c, r, at)
 	}
 	snapshot, err := a.host.Partitions.Snapshot(ctx)
@@ -120,7 +124,7 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 		if others[h.Name] = !slices.Contains(h.Units, at.unit); !others[h.Name] {
 			kept = append(kept, h.Part)
 		}
-		if h.Made == at.unit {
+		if h.Made == at.unit || h.Switched.IsMode() && !others[h.Name] {
 			return Lease{}, false
 		}
 	}

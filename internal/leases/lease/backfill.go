@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 )
 
@@ -100,8 +101,12 @@ func (s *schedule) delays(earlier, p *pending, c placement.Choice) bool {
 
 // uses reports whether a request could get one of the partitions of another one's choice.
 func (s *schedule) uses(p *pending, by *pending, c placement.Choice) bool {
-	if p.Make != "" || by.Make != "" {
+	modes := partition.IsMode(p.Make) || partition.IsMode(by.Make) // these use whole GPUs
+	if !modes && (p.Make != "" || by.Make != "") {
 		return p.Make != "" && by.Make != "" // other leases use no free slots
+	}
+	if modes {
+		return s.mayMeet(p, by, c)
 	}
 	kinds, err := p.Sought.Match(KindsOf(s.snapshot.Parts))
 	return err == nil && slices.ContainsFunc(c.Partitions, func(part runstate.Part) bool {
@@ -142,11 +147,11 @@ func (s *schedule) at(then time.Time) Snapshot {
 func (s *schedule) with(then Snapshot, p *pending, c placement.Choice) Snapshot {
 	u := unitOf(p, c, then)
 	then.Units = append(slices.Clone(then.Units), u)
-	if p.Make == "" {
+	if p.Make == "" || partition.IsMode(p.Make) {
 		return then
 	}
 	return then.withGPUs(func(g DynamicGPU) DynamicGPU {
-		if m := makeFor(u.Unit, p.Request, c); m.GPU == g.GPU {
+		if m := instanceFor(u.Unit, p.Request, c); m.GPU == g.GPU {
 			g.Made = append(slices.Clone(g.Made), m)
 		}
 		return g
@@ -160,4 +165,24 @@ func unitOf(p *pending, c placement.Choice, snapshot Snapshot) UnitDevices {
 		u.Allowed = append(u.Allowed, part.Render)
 	}
 	return u
+}
+
+// mayMeet is uses for requests of which at least one sets a compute mode. Such a request uses all
+// partitions of a dynamic GPU.
+func (s *schedule) mayMeet(p, by *pending, c placement.Choice) bool {
+	gpus, err := s.snapshot.modeGPUs()
+	dynamic := func(part runstate.Part) bool {
+		return err != nil || slices.ContainsFunc(gpus, func(g DynamicGPU) bool { return g.GPU == part.GPU })
+	}
+	switch {
+	case p.Make == "": // it may use the GPU at rest
+		kinds, err := p.Sought.Match(KindsOf(s.snapshot.atRest().Parts))
+		at := func(part runstate.Part) bool {
+			return slices.ContainsFunc(c.Partitions, func(own runstate.Part) bool { return own.GPU == part.GPU }) && (kinds == nil || slices.Contains(kinds, part.Kind))
+		}
+		return err != nil || slices.ContainsFunc(s.snapshot.atRest().Parts, at)
+	case !partition.IsMode(p.Make):
+		return false // MIG instances are on other GPUs
+	}
+	return slices.ContainsFunc(c.Partitions, dynamic)
 }

@@ -4,20 +4,24 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
 
 // choose chooses partitions for a request.
 func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
-	if r.Make != "" {
+	switch {
+	case partition.IsMode(r.Make):
+		return p.chooseMode(snapshot, caller, r)
+	case r.Make != "":
 		return p.chooseSlot(snapshot, caller, r)
 	}
 	allocations := Allocations(snapshot)
 	kinds := KindsOf(snapshot.Parts)
 	var err error
 	if r.Kinds, err = r.Sought.Match(kinds); err != nil {
-		return placement.Choice{}, err
+		return placement.Choice{}, snapshot.matchesLater(r, err)
 	}
 	no := taken(allocations) // the partitions that cannot be chosen
 	if r.Kind == unitname.SharedLease {

@@ -13,13 +13,21 @@ import (
 	"dcm/internal/linux/unitname"
 )
 
-// DynamicGPU is a GPU on which leases make MIG instances.
+// DynamicGPU is a GPU that leases divide: they make MIG instances or, if Modes is set, switch its compute
+// mode.
 type DynamicGPU struct {
 	GPU     partition.Address
 	Offered []partition.InstanceProfile
 	Fixed   []partition.Instance // the instances of the profile
 	Made    []made.Name          // the instances of leases
 	Awaited string               // the process that waits to change the GPU; "" for none
+	Modes   *ModeGPU             // nil: the GPU has MIG
+}
+
+// migGPUs returns the dynamic GPUs with MIG.
+func (s Snapshot) migGPUs() ([]DynamicGPU, error) {
+	list, err := s.dynamicGPUs()
+	return slices.DeleteFunc(slices.Clone(list), func(g DynamicGPU) bool { return g.Modes != nil }), err
 }
 
 func (g DynamicGPU) instances() []partition.Instance {
@@ -30,14 +38,28 @@ func (g DynamicGPU) instances() []partition.Instance {
 	return out
 }
 
-// makeFor returns the name of the instance that a lease of the choice makes.
-func makeFor(unit string, r Request, c placement.Choice) made.Name {
+// makeFor returns what a lease of the choice makes, and the links to its device nodes. common are the
+// nodes for partitions without companion nodes.
+func makeFor(snapshot Snapshot, unit string, r Request, c placement.Choice, common []string) (name made.Name, nodes []string) {
+	if !partition.IsMode(r.Make) {
+		name = instanceFor(unit, r, c)
+		return name, name.Nodes()
+	}
+	name, nodes = modeName(snapshot, r, c), slices.Clone(common)
+	for _, p := range c.Partitions {
+		nodes = append(nodes, name.Node(p.Index))
+	}
+	return name, nodes
+}
+
+// instanceFor returns the name of the instance that a lease of the choice makes.
+func instanceFor(unit string, r Request, c placement.Choice) made.Name {
 	return made.Name{Lease: unit, GPU: c.Partitions[0].GPU, Profile: r.Make, Start: c.Partitions[0].Index}
 }
 
 // chooseSlot chooses the GPU and the slots for the instance of a request.
 func (p *policy) chooseSlot(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
-	gpus, err := snapshot.dynamicGPUs()
+	gpus, err := snapshot.migGPUs()
 	if err != nil {
 		return placement.Choice{}, err
 	}
@@ -55,7 +77,7 @@ func (p *policy) chooseSlot(snapshot Snapshot, caller Caller, r Request) (placem
 	if err := p.check(allocations, caller, 1); err != nil {
 		return c, err
 	}
-	return c, p.checkSlots(gpus, caller, slotsOf(gpus[at].Offered, r.Make))
+	return c, p.checkSlots(gpus, allocations, caller, slotsOf(gpus[at].Offered, r.Make))
 }
 
 // slotsOf returns the number of memory slots of a profile.
@@ -68,9 +90,9 @@ func slotsOf(offered []partition.InstanceProfile, profile string) int {
 	return 0
 }
 
-// checkSlots returns a [LimitError] if an instance with n more memory slots would exceed the limit of
-// the user. Slots are counted since partitions differ in size: one can be a whole GPU.
-func (p *policy) checkSlots(gpus []DynamicGPU, c Caller, n int) error {
+// checkSlots returns a [LimitError] if n more memory slots or XCCs would exceed the limit of the user.
+// These are counted since partitions differ in size: one can be a whole GPU.
+func (p *policy) checkSlots(gpus []DynamicGPU, allocations []Allocation, c Caller, n int) error {
 	limit, has := p.get().Slots, 0
 	if limit == 0 || c.UID == 0 {
 		return nil
@@ -82,7 +104,7 @@ func (p *policy) checkSlots(gpus []DynamicGPU, c Caller, n int) error {
 			}
 		}
 	}
-	if has+n <= limit {
+	if has += heldShare(gpus, allocations, c.UID); has+n <= limit {
 		return nil
 	}
 	return &LimitError{"max-slots-per-user in [leases]", has, n, limit, fmt.Sprintf("slots of user %d", c.UID)}
@@ -170,7 +192,7 @@ func (a *Allocator) keepMade(ctx context.Context, c Caller, r Request, at locati
 	for _, h := range Allocations(snapshot) {
 		if h.Made == at.unit && slices.Contains(h.Units, at.unit) && h.Kind == partition.KindOf(partition.NVIDIA, r.Make) {
 			choice := placement.Choice{Partitions: []runstate.Part{h.Part}, Reason: fmt.Sprintf("%s made on %s at slot %d", r.Make, h.GPU, h.Index)}
-			return Lease{Unit: at.unit, Choice: choice, Nodes: makeFor(at.unit, r, choice).Nodes()}, true
+			return Lease{Unit: at.unit, Choice: choice, Nodes: instanceFor(at.unit, r, choice).Nodes()}, true
 		}
 	}
 	return Lease{}, false

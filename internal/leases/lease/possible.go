@@ -20,8 +20,12 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
 	alone.Open, alone.Awaited = nil, nil
-	if r.Make != "" {
-		return p.slotImpossible(alone.withGPUs(func(g DynamicGPU) DynamicGPU { g.Awaited = ""; return g }), c, r)
+	alone = alone.atRest()
+	switch {
+	case partition.IsMode(r.Make):
+		return p.modeImpossible(alone, c, r)
+	case r.Make != "":
+		return p.slotImpossible(alone, c, r)
 	}
 	_, err := p.choose(alone, c, r)
 	if limit, ok := errors.AsType[*LimitError](err); ok {

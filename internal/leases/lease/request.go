@@ -22,7 +22,7 @@ type Caller struct {
 type Request struct {
 	placement.Want
 	Sought partition.Criteria // Want.Kinds is set from it
-	Make   string             // the profile of a MIG instance that is made for the lease; "" for existing partitions
+	Make   string             // what is made for the lease: the profile of a MIG instance, or the compute mode of a GPU; "" for existing partitions
 	Kind   unitname.LeaseKind
 	Wait   bool          // wait until enough partitions are free
 	Time   time.Duration // time limit of the lease; 0 for none
@@ -52,6 +52,7 @@ type Scope struct {
 	PID         int      // of the caller
 	Allow       []string // device nodes
 	Requires    string   // a unit that starts before and stops after it; "" for none
+	Wants       string   // a unit that starts with it and stays when it ends; "" for none
 	Time        time.Duration
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"dcm/internal/gpu/made"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
@@ -34,13 +35,17 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common), Time: r.Time}
 	for n := 1; ; n++ {
 		l.Unit = newName(c.UID, r, g.snapshot)
-		requires := ""
+		scope := Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Time: r.Time}
 		if r.Make != "" {
-			instance := makeFor(l.Unit, r, g.choice)
-			l.Nodes, requires = instance.Nodes(), instance.Unit()
+			var name made.Name
+			name, l.Nodes = makeFor(g.snapshot, l.Unit, r, g.choice, s.common)
+			if scope.Requires = name.Unit(); name.IsMode() {
+				scope.Wants = name.Keeper()
+			}
 		}
+		scope.Allow = l.Nodes
 		var err error
-		l.Notes, err = g.move.Start(ctx, Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Allow: l.Nodes, Requires: requires, Time: r.Time})
+		l.Notes, err = g.move.Start(ctx, scope)
 		if err == nil {
 			err = errors.Join(s.host.Processes.Check(c), s.verifyReplaced(g.before))
 		} else {

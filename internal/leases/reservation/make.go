@@ -37,10 +37,11 @@ func roomToMake(r config.Reservation, layout partition.Layout, gpus []partition.
 		none = errors.New("none of its GPUs is dynamic in the profile\nhint: set dynamic = true in their group, see dcm.toml(5)")
 	}
 	for _, g := range gpus {
-		if !layout.Dynamic[g.Address] || len(only) > 0 && !slices.Contains(only, g.Address) {
+		mig := layout.Shapes[g.Address].MIG // nil: leases switch its compute mode
+		if !layout.Dynamic[g.Address] || mig == nil || len(only) > 0 && !slices.Contains(only, g.Address) {
 			continue
 		}
-		fixed := slices.DeleteFunc(slices.Clone(layout.Shapes[g.Address].MIG.Instances), func(i partition.Instance) bool {
+		fixed := slices.DeleteFunc(slices.Clone(mig.Instances), func(i partition.Instance) bool {
 			return slices.ContainsFunc(g.Made, func(m partition.Instance) bool { return m.Profile == i.Profile && m.Start == i.Start })
 		})
 		err := g.RoomFor(fixed, r.Make)

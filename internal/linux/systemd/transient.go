@@ -50,9 +50,15 @@ var ErrNoProcess = errors.New("systemd has moved no process into it")
 // ErrDependency means that a unit that the started one requires has failed to start.
 var ErrDependency = errors.New("a unit that it requires has failed")
 
+// ErrConflict means that a unit that the new one requires is being stopped.
+var ErrConflict = errors.New("a unit that it requires is being stopped")
+
 // start creates and starts a unit by queue, and waits until it is active.
 func (r Transients) start(ctx context.Context, name string, queue func(job *dbus.ObjectPath) error) error {
 	if err := Jobs(r).await(ctx, name, queue, r.startDone(ctx, name)); err != nil {
+		if isRemote(err, "org.freedesktop.systemd1.TransactionIsDestructive") {
+			err = fmt.Errorf("%w: %w", ErrConflict, err)
+		}
 		return fmt.Errorf("cannot start %s: %w", name, err)
 	}
 	return nil

@@ -15,7 +15,8 @@ const (
 	Change  = "dcm-change.service"  // applies the profile to single GPUs
 	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
 	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
-	Make    = "dcm-make@.service"   // template: creates a MIG instance for a lease, and destroys it
+	Make    = "dcm-make@.service"   // template: creates a MIG instance or sets a compute mode for leases, and undoes it
+	Keep    = "dcm-keep@.target"    // template: keeps the compute mode of the instance of Make between leases
 	Agent   = "dcm-agent.service"   // serves programs that select profiles, such as dcm-kubernetes
 
 	AgentSocket = "dcm-agent.socket" // the socket of dcm-agent.service; inactive unless the configuration permits it
@@ -48,7 +49,7 @@ func HolderSlice(reservation string) string {
 
 // All returns the units of the packages.
 func All() []string {
-	return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Make, Agent, AgentSocket}
+	return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Make, Keep, Agent, AgentSocket}
 }
 
 // Runs returns the units that change GPUs. One of them runs at a time.

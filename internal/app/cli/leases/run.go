@@ -33,7 +33,7 @@ import (
 // RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own",
 		Long: `Execute the command with a lease: partitions that no other holder has, until the last
 process of the lease exits. The command can open these partitions and no others.
@@ -52,7 +52,7 @@ A lease requires that a profile was applied since boot.`,
 	f.StringVar(&w.Place, "place", "", "placement of the partitions relative to each other (`PLACE`): pack, spread or link")
 	f.StringVar(&w.Vendor, "vendor", "", "choose partitions of this `VENDOR`: amd or nvidia")
 	f.StringVar(&w.Mode, "mode", "", "choose partitions of this `MODE`, such as CPX, or MIG profile, such as 3g.40gb")
-	f.StringVar(&w.Make, "make", "", "create a MIG instance of this `PROFILE`, such as 3g.40gb, and destroy it at the end of the lease")
+	f.StringVar(&w.Make, "make", "", "create a MIG instance of this `PROFILE`, such as 3g.40gb, or set a compute mode, such as CPX, for the lease")
 	f.BoolVar(&w.Exclusive, "exclusive", false, "deny the partitions to all other processes")
 	f.IntVar(&w.Share, "share", 0, "share the partitions with up to `N` leases in total")
 	numa := f.Bool("numa", false, "bind the command to the processors and memory of the partitions' NUMA node")
@@ -116,10 +116,13 @@ func checkMake(w dbusapi.Request) error {
 	if w.Make == "" {
 		return nil
 	}
-	if w.Partitions > 0 || w.GPUs > 0 || w.Place != "" || w.Vendor != "" || w.Mode != "" || w.Exclusive || w.Share > 0 {
-		return errors.New("--make can be combined only with --wait, --time, --dry-run and --json")
+	if w.Partitions > 0 && partition.IsMode(w.Make) {
+		w.Partitions = 0 // the number of partitions in that mode
 	}
-	if _, err := partition.ParseMade(w.Make); err != nil {
+	if w.Partitions > 0 || w.GPUs > 0 || w.Place != "" || w.Vendor != "" || w.Mode != "" || w.Exclusive || w.Share > 0 {
+		return errors.New("--make can be combined only with --wait, --time, --dry-run, --json and, for a compute mode, -n")
+	}
+	if err := partition.CheckMade(w.Make); err != nil {
 		return fmt.Errorf("--make: %w", err)
 	}
 	return nil
@@ -282,7 +285,10 @@ func waits(p dbusapi.QueuePosition) string {
 // the requested partitions need it. A device list, or a driver that is not loaded, is not its
 // concern.
 func mayOpen(h *host.Host, w dbusapi.Request) error {
-	if w.Make != "" {
+	switch {
+	case partition.IsMode(w.Make):
+		return access(h.Path(lease.CommonNode))
+	case w.Make != "":
 		return nil
 	}
 	sought, err := partition.ParseCriteria(w.Vendor, w.Mode)

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/metrics"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/text"
 )
 
@@ -67,8 +68,19 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))
 	}
 	t.Flush()
+	printMade(con, a)
 	printLoose(con, a)
 	return client.WhyHidden(a, "gpus")
+}
+
+// printMade prints the GPUs whose modes leases have set.
+func printMade(con *console.Console, a status.Account) {
+	for _, g := range a.GPUs {
+		if g.Rest != "" {
+			m := partition.MadeMode{Compute: partition.Compute(g.Mode.Compute), Rest: partition.Compute(g.Rest)}
+			con.Println(m.Describe(partition.Address(g.Address)))
+		}
+	}
 }
 
 // exportUsage fails if there is nothing to export, so that the previous file of the caller

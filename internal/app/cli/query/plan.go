@@ -34,6 +34,8 @@ type Plan struct {
 	// BusyCheck is whether a process on another GPU blocks a switch of a compute mode; "" if
 	// that is unknown, or if the plan has none.
 	BusyCheck gpu.BusyCheck `json:"busy_check"`
+	// Made are texts about the GPUs whose modes leases have set.
+	Made []string `json:"made"`
 
 	name func(string) string // of GPUs in a text, for a kind of node; nil: this host
 }
@@ -64,7 +66,7 @@ kind as it is after its first boot, or as it was recorded, instead of this host.
 
 // newPlan returns a plan without steps, whose lists are empty in JSON, not null.
 func newPlan(profile string) Plan {
-	return Plan{Preview: plan.NewPreview(profile), Warnings: []string{}, Parts: []plannedPart{}}
+	return Plan{Preview: plan.NewPreview(profile), Warnings: []string{}, Parts: []plannedPart{}, Made: []string{}}
 }
 
 // planned prints the plan for a kind of node after its first boot.
@@ -111,6 +113,11 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	p := newPlan(name)
 	p.Add(d)
 	p.Pending = pending(a)
+	for _, g := range d.GPUs {
+		if g.HasMadeMode() {
+			p.Made = append(p.Made, g.MadeMode.Describe(g.Address))
+		}
+	}
 	if a.Running() {
 		p.Warnings = append(p.Warnings, "a change is under way; the plan is for the GPUs as they are now, and does not show what would block it")
 	}
@@ -210,6 +217,9 @@ func (p Plan) print(con *console.Console) {
 	printParts(con, p.Parts)
 	if p.Pending != "" {
 		con.Printf("%s is pending; it takes effect when the driver is loaded next.\n", p.Pending)
+	}
+	for _, text := range p.Made {
+		con.Println(text)
 	}
 	for _, w := range p.Warnings {
 		con.Println(con.Yellow("Warning: ") + console.Indent(w))

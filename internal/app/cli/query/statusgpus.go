@@ -172,6 +172,9 @@ func wanted(g status.GPU) string {
 	if g.Left {
 		s += "; in use"
 	}
+	if g.Rest != "" {
+		s += "; set by leases, " + g.Rest + " without"
+	}
 	if g.Pending != "" {
 		s += "; " + g.Pending + " pending"
 	}

@@ -90,6 +90,11 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 	for _, g := range free {
 		con.Printf("Free slots of %s (dynamic): %d, longest run %d\n", g.GPU, g.Slots, g.Longest)
 	}
+	for _, gpu := range groupBy(book, func(p lease.Allocation) string { return string(p.GPU) }) {
+		if gpu[0].Switched.IsMode() {
+			con.Println(gpu[0].Switched.Describe())
+		}
+	}
 	return nil
 }
 

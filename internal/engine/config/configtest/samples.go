@@ -29,6 +29,8 @@ count = 8
 [leases]
 max-per-user = 8
 max-slots-per-user = 16
+idle-time = "10m"
+dwell-time = "30s"
 default-time = "90m"
 max-time = "24h"
 shares = 4

@@ -90,9 +90,12 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 		if m, known := partition.LookupModel(d.Vendor, d.Device); known {
 			g.Guest = m.Virtual
 		}
-		if want.Dynamic[d.Address] {
+		if want.Dynamic[d.Address] && d.MIG != nil {
 			slots, longest := d.FreeRuns()
 			g.Free = &status.FreeSlots{Slots: slots, Longest: longest}
+		}
+		if d.HasMadeMode() {
+			g.Rest = string(d.MadeMode.Rest)
 		}
 		if d.Hive != 0 {
 			g.Hive = fmt.Sprintf("%016x", d.Hive)

@@ -1,0 +1,70 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
+)
+
+// modeNode switches the compute modes of a node. It is a [made.ModeGPUs].
+type modeNode struct {
+	node *gpu.Node
+	cfg  *config.Config // nil: unknown
+}
+
+func (m modeNode) Read(ctx context.Context, a partition.Address) (made.ModeState, error) {
+	devices, err := m.node.Devices(ctx)
+	for _, d := range devices {
+		switch {
+		case d.Address != a:
+			continue
+		case d.SkipReason != "":
+			return made.ModeState{}, fmt.Errorf("%s: %s", a, d.SkipReason)
+		case d.MIG != nil || d.Compute == "":
+			return made.ModeState{}, fmt.Errorf("%s: %w", a, made.ErrNoModes)
+		}
+		s := made.ModeState{Compute: d.Compute, Available: d.AvailableCompute, Rest: m.rest(devices, a)}
+		for _, p := range d.Parts {
+			s.Nodes = append(s.Nodes, p.RenderNode())
+		}
+		used, err := m.node.Usage(ctx)
+		if err != nil {
+			return s, err
+		}
+		for _, h := range used.Holders {
+			if h.Uses(d) {
+				s.Users = append(s.Users, fmt.Sprintf("%s[%d]", h.Command, h.PID))
+			}
+		}
+		return s, nil
+	}
+	if err != nil {
+		return made.ModeState{}, err
+	}
+	return made.ModeState{}, fmt.Errorf("%s: %w", a, made.ErrNoModes)
+}
+
+// rest returns the compute mode of a GPU in the effective profile, "" if it has none.
+func (m modeNode) rest(devices []gpu.Device, a partition.Address) partition.Compute {
+	if m.cfg == nil || m.cfg.Selected == "" {
+		return ""
+	}
+	gpus := gpu.Partitionable(devices)
+	for i := range gpus {
+		gpus[i].MadeMode = partition.MadeMode{}
+	}
+	layout, err := m.cfg.Profile.Layout(gpus)
+	if err != nil || layout.Skipped[a] {
+		return ""
+	}
+	return layout.Shapes[a].Compute
+}
+
+func (m modeNode) Switch(ctx context.Context, a partition.Address, from, to partition.Compute) error {
+	step := partition.Step{Kind: partition.SwitchCompute, GPU: a, From: string(from), To: string(to)}
+	return m.node.Execute(ctx, partition.Steps{step}, func(partition.Step, bool, error) {})
+}
