@@ -128,8 +128,8 @@ func TestSweep_Mode(t *testing.T) {
 			s := sweeper{
 				claims: made.Claims{Dir: dir}, units: units, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler),
 				wanted: func(made.Name) bool { return true },
-				times: func() (idle, dwell time.Duration) { return time.Minute, tt.dwell },
-				given: func(partition.Address) time.Time { return time.Time{} },
+				times:  func() (idle, dwell time.Duration) { return time.Minute, tt.dwell },
+				given:  func(partition.Address) time.Time { return time.Time{} },
 			}
 			sweep := func(at time.Duration, want ...string) {
 				t.Helper()
@@ -170,7 +170,7 @@ func TestSweep_ModeUsedAgain(t *testing.T) {
 	s := sweeper{
 		claims: made.Claims{Dir: dir}, units: units, now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler),
 		wanted: func(made.Name) bool { return true },
-		times: func() (idle, dwell time.Duration) { return time.Minute, 0 }, given: func(partition.Address) time.Time { return given },
+		times:  func() (idle, dwell time.Duration) { return time.Minute, 0 }, given: func(partition.Address) time.Time { return given },
 	}
 	for _, step := range []struct {
 		after time.Duration

@@ -143,7 +143,7 @@ func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, e
 // may have room later.
 func noSlot(none []error) error {
 	if len(none) == 0 {
-		return &ImpossibleError{errors.New("no GPU of the profile is dynamic\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")}
+		return &ImpossibleError{errors.New("no GPU of the profile with MIG is dynamic\nhint: set dynamic = true in a group of the profile with mig, see dcm.toml(5)")}
 	}
 	var later error
 	for _, err := range none {

@@ -32,7 +32,7 @@ func roomToMake(r config.Reservation, layout partition.Layout, gpus []partition.
 	if err != nil {
 		return err
 	}
-	none := errors.New("no GPU of the profile is dynamic\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")
+	none := errors.New("no GPU of the profile with MIG is dynamic\nhint: set dynamic = true in a group of the profile with mig, see dcm.toml(5)")
 	if len(only) > 0 {
 		none = errors.New("none of its GPUs is dynamic in the profile\nhint: set dynamic = true in their group, see dcm.toml(5)")
 	}
