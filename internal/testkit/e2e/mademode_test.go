@@ -11,8 +11,9 @@ import (
 
 // switchedGPU is the GPU whose mode leases switch, and its first device node.
 const (
-	switchedGPU  = "0000:65:00.0"
-	switchedNode = "/dev/dri/renderD152"
+	switchedGPU   = "0000:65:00.0"
+	switchedMinor = "152"
+	switchedNode  = "/dev/dri/renderD" + switchedMinor
 )
 
 // switchable has a worker on each GPU but the third, whose mode without leases is rest.
@@ -35,10 +36,10 @@ func (m machine) switching() {
 	m.run("systemctl restart dcm && dcm use switchable && dcm status && systemctl is-active " + strings.Join(workers(3), " "))
 }
 
-// user starts a lease whose process uses the GPU, and returns the unit.
+// user starts a lease whose process uses the first of its partitions, and returns the unit.
 func (m machine) user(options string) string {
 	m.t.Helper()
-	m.run("rm -f /tmp/user; setsid dcm run " + options + ` -- sh -c 'exec 3<` + switchedNode + ` 4</dev/kfd; echo "$DCM_PARTITIONS" >/tmp/user.parts; sed "s|.*/||" /proc/self/cgroup >/tmp/user.new; mv /tmp/user.new /tmp/user; sleep infinity & wait' >/tmp/user.out 2>&1 </dev/null &`)
+	m.run("rm -f /tmp/user; setsid dcm run " + options + ` -- sh -c 'first=${DCM_PARTITIONS%% *}; exec 3</dev/dri/renderD$((` + switchedMinor + `+${first##*-})) 4</dev/kfd; echo "$DCM_PARTITIONS" >/tmp/user.parts; sed "s|.*/||" /proc/self/cgroup >/tmp/user.new; mv /tmp/user.new /tmp/user; sleep infinity & wait' >/tmp/user.out 2>&1 </dev/null &`)
 	m.await("/tmp/user", ".scope")
 	return m.run("cat /tmp/user")
 }
