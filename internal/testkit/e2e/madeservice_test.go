@@ -132,8 +132,8 @@ func madeForServices(m machine) {
 func madeAndChanged(m machine) {
 	m.withServices()
 	m.run("systemctl start served each@1")
-	// With this geometry the instances get other slots.
-	m.put(settings, strings.Replace(serving, `{ "2g.20gb" = 1 }`, `{ "3g.40gb" = 1 }`, 1))
+	// Next to this geometry there is room for both instances.
+	m.put(settings, strings.Replace(serving, `{ "2g.20gb" = 1 }`, `{ "1g.10gb" = 2 }`, 1))
 	m.run("dcm apply && systemctl is-active served each@1")
 	if own := m.made("served"); own.Kind != "nvidia 3g.40gb" {
 		m.t.Errorf("partition after the change: got %+v", own)
