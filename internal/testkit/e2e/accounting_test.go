@@ -253,8 +253,8 @@ func useCounted(m machine) {
 	l := m.lease()
 	counted := "journalctl --sync; journalctl --quiet MESSAGE_ID=" + string(event.LeaseCounted) + " DCM_LEASE=" + l.Lease + " DCM_AT="
 	m.until("[ -n \"$(" + counted + "start)\" ]")
-	m.run("systemctl kill --signal=KILL dcm")
-	m.until("dcm queue")
+	// The counters are read at the end only if a daemon is up, so the next one must have started.
+	m.run("systemctl kill --signal=KILL dcm; systemctl start dcm; dcm leases; dcm run --dry-run -- true")
 	m.ended()
 	m.until("[ -n \"$(" + counted + "end)\" ]")
 	_, units := m.partitionHours("--by unit")
