@@ -2,10 +2,9 @@ package leaseservice
 
 import (
 	"math"
-	"strconv"
-	"strings"
 
 	"dcm/internal/leases/lease"
+	"dcm/internal/linux/cpus"
 	"dcm/internal/linux/systemd"
 )
 
@@ -32,23 +31,13 @@ func limits(b lease.CgroupLimits) []systemd.Property {
 // in the lowest bit of the first byte. It is empty if the list is not valid.
 func bitmap(list string) []byte {
 	const most = 1 << 16
+	numbers, _ := cpus.ParseList(list, most)
 	var out []byte
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
+	for _, n := range numbers {
+		if grow := n/8 + 1 - len(out); grow > 0 {
+			out = append(out, make([]byte, grow)...)
 		}
-		first, err := strconv.Atoi(from)
-		last, other := strconv.Atoi(to)
-		if err != nil || other != nil || first < 0 || last < first || last >= most {
-			return nil
-		}
-		for n := first; n <= last; n++ {
-			if grow := n/8 + 1 - len(out); grow > 0 {
-				out = append(out, make([]byte, grow)...)
-			}
-			out[n/8] |= 1 << (n % 8)
-		}
+		out[n/8] |= 1 << (n % 8)
 	}
 	return out
 }

@@ -110,22 +110,38 @@ func numbered(dir, stem string) []int {
 // maxCPUs is above the number of CPUs that Linux supports.
 const maxCPUs = 1 << 16
 
-// parseList parses the kernel's list format, "0-3,8". It ignores what is not in that format.
+// ParseList parses the kernel's list format, "0-3,8", in its order. ok is false if a part has another form or
+// a number that is not below the limit.
+func ParseList(text string, limit int) (list []int, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, ok := parseRange(part, limit)
+		if !ok {
+			return nil, false
+		}
+		for n := first; n <= last; n++ {
+			list = append(list, n)
+		}
+	}
+	return list, true
+}
+
+// parseRange parses "8" or "0-3".
+func parseRange(part string, limit int) (first, last int, ok bool) {
+	low, high, isRange := strings.Cut(part, "-")
+	if !isRange {
+		high = low
+	}
+	first, err := strconv.Atoi(low)
+	last, other := strconv.Atoi(high)
+	return first, last, err == nil && other == nil && first >= 0 && last >= first && last < limit
+}
+
+// parseList is ParseList in ascending order. It ignores parts that are not in that format.
 func parseList(text string) []int {
 	var out []int
 	for part := range strings.SplitSeq(text, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		from, err1 := strconv.Atoi(low)
-		to, err2 := strconv.Atoi(high)
-		if err1 != nil || err2 != nil || from < 0 || to >= maxCPUs {
-			continue
-		}
-		for n := from; n <= to; n++ {
-			out = append(out, n)
-		}
+		own, _ := ParseList(part, maxCPUs)
+		out = append(out, own...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
+	"dcm/internal/linux/cpus"
 	"dcm/internal/sanitize"
 )
 
@@ -63,11 +64,11 @@ func bindToNode(h *host.Host, node int) error {
 	if err != nil {
 		return fmt.Errorf("--numa: cannot read the processors of NUMA node %d: %w", node, err)
 	}
-	cpus, err := parseCPUs(strings.TrimSpace(string(text)))
+	list, err := parseCPUs(strings.TrimSpace(string(text)))
 	if err != nil {
 		return fmt.Errorf("--numa: processors of NUMA node %d: %w", node, err)
 	}
-	if err := bindProcessors(cpus); err != nil {
+	if err := bindProcessors(list); err != nil {
 		return fmt.Errorf("--numa: cannot bind to the processors of NUMA node %d (%s): %w", node, sanitize.Text(strings.TrimSpace(string(text))), err)
 	}
 	if err := bindMemory(node); err != nil {
@@ -84,29 +85,18 @@ func parseCPUs(list string) ([]int, error) {
 	if list == "" {
 		return nil, errors.New("the node has none")
 	}
-	var out []int
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
-		}
-		first, err := strconv.Atoi(from)
-		last, other := strconv.Atoi(to)
-		if err != nil || other != nil || first < 0 || last < first || last >= maxCPUs {
-			return nil, fmt.Errorf("not a list of processors (found %s, want a list such as 0-3,8)", sanitize.Text(list))
-		}
-		for n := first; n <= last; n++ {
-			out = append(out, n)
-		}
+	out, ok := cpus.ParseList(list, maxCPUs)
+	if !ok {
+		return nil, fmt.Errorf("not a list of processors (found %s, want a list such as 0-3,8)", sanitize.Text(list))
 	}
 	return out, nil
 }
 
 // bindProcessors sets the processors of the calling thread. The kernel omits those that are offline or
 // that the cgroup does not have, and fails if none is left.
-func bindProcessors(cpus []int) error {
+func bindProcessors(list []int) error {
 	want, got := unix.NewCPUSet(maxCPUs), unix.NewCPUSet(maxCPUs)
-	for _, n := range cpus {
+	for _, n := range list {
 		want.Set(n)
 	}
 	err := unix.SchedSetaffinityDynamic(0, want)
