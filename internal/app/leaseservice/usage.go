@@ -39,9 +39,8 @@ func (p *Partitions) usage(ctx context.Context) status.Usage {
 		if seen, unseen = p.node.Usage(ctx); unseen != nil {
 			err = errors.Join(err, unseen)
 		}
-	}
-	if unknown := p.node.Attach(seen.Holders); err == nil {
-		err = unknown
+	} else {
+		err = p.node.Attach(seen.Holders)
 	}
 	u := gather.Usage(ctx, p.host, seen.Holders)
 	whose := holdersOf(snapshot)
