@@ -26,10 +26,6 @@ func (m MadeMode) Describe(gpu Address) string {
 // HasMadeMode reports whether leases have set the mode of the GPU.
 func (g GPU) HasMadeMode() bool { return g.MadeMode.Compute != "" && g.MadeMode.Compute == g.Compute }
 
-// XCCCount returns the number of XCCs of the GPU, from the table of models if the driver does not report
-// it; 0 if it is unknown.
-func (g GPU) XCCCount() int { return g.xcc() }
-
 // withMadeMode returns the wanted modes of a dynamic GPU: those of its group or, if leases have set the
 // compute mode and it is to return to that of the group, the present ones. Otherwise a change waits for
 // the end of the leases.

@@ -138,10 +138,12 @@ func (g GPU) Partitions() int {
 	if g.MIG != nil {
 		return g.MIG.Partitions()
 	}
-	return g.Compute.Partitions(g.xcc())
+	return g.Compute.Partitions(g.XCCCount())
 }
 
-func (g GPU) xcc() int {
+// XCCCount returns the number of XCCs of the GPU, from the table of models if the driver does not report
+// it; 0 if it is unknown.
+func (g GPU) XCCCount() int {
 	if g.XCC > 0 {
 		return g.XCC
 	}

@@ -5,7 +5,7 @@ import "slices"
 // acceptsPair reports whether the GPU accepts the two modes together, after a change of the
 // memory mode. The device's own list comes first. The table of models is for another
 // node than this host, and for kernels that list no pairs.
-func (g GPU) acceptsPair(c Compute, n Memory) bool {
+func acceptsPair(g GPU, c Compute, n Memory) bool {
 	if memory, listed := g.MemoryFor[c]; listed {
 		return slices.Contains(memory, n)
 	}
@@ -17,14 +17,14 @@ func (g GPU) acceptsPair(c Compute, n Memory) bool {
 }
 
 // computeWith lists the compute modes that are accepted with memory mode n; nil if unknown.
-func (g GPU) computeWith(n Memory) []Compute {
+func computeWith(g GPU, n Memory) []Compute {
 	m, _ := LookupModel(g.Vendor, g.Device)
-	if m.accepted == nil && !g.listsAllPairs() {
+	if m.accepted == nil && !listsAllPairs(g) {
 		return nil
 	}
 	var out []Compute
 	for _, c := range ComputeModes() {
-		if g.acceptsPair(c, n) {
+		if acceptsPair(g, c, n) {
 			out = append(out, c)
 		}
 	}
@@ -32,7 +32,7 @@ func (g GPU) computeWith(n Memory) []Compute {
 }
 
 // listsAllPairs reports whether the device's list has every compute mode that it supports.
-func (g GPU) listsAllPairs() bool {
+func listsAllPairs(g GPU) bool {
 	unknown := func(c Compute) bool {
 		_, listed := g.MemoryFor[c]
 		return !listed

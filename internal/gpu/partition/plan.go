@@ -113,7 +113,7 @@ func applyReload(g *GPU, pending Memory) {
 	if pending != "" && pending != g.Memory {
 		g.Memory = pending
 		// The device's list is for the old memory mode.
-		g.AvailableCompute = g.computeWith(pending)
+		g.AvailableCompute = computeWith(*g, pending)
 	}
 	if c := g.Memory.AutoCompute(); c != "" {
 		g.Compute = c

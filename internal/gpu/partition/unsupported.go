@@ -115,8 +115,8 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 		}
 		e.AcceptedCompute = g.AvailableCompute
 		return e
-	case !g.acceptsPair(w.Compute, w.Memory):
-		e.AcceptedCompute = g.computeWith(w.Memory)
+	case !acceptsPair(g, w.Compute, w.Memory):
+		e.AcceptedCompute = computeWith(g, w.Memory)
 		return e
 	}
 	return nil
