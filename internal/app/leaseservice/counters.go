@@ -5,21 +5,22 @@ import (
 	"fmt"
 	"strings"
 
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
 
-// counters reads the counters of partitions: busy has "PARTITION SUM CYCLES" for each, and energy
+// readCounters reads the counters of partitions: busy has "PARTITION SUM CYCLES" for each, and energy
 // "GPU MICROJOULES" for each GPU all of whose partitions are among them. alone is false for partitions
 // that others can use too, which have no energy of their own.
-func (p *Partitions) counters(ctx context.Context, names []string, alone bool) (busy, energy []string, err error) {
-	listed, err := runstate.ReadPartitions(p.host.Runtime())
+func readCounters(ctx context.Context, h *host.Host, node *gpu.Node, names []string, alone bool) (busy, energy []string, err error) {
+	listed, err := runstate.ReadPartitions(h.Runtime())
 	if err != nil || listed == nil {
 		return nil, nil, err
 	}
 	list := countedParts(listed.Parts, names)
-	counted, err := p.node.Counters(ctx, list)
+	counted, err := node.Counters(ctx, list)
 	busy, energy = counterTexts(list, counted, alone)
 	return busy, energy, err
 }

@@ -12,6 +12,7 @@ import (
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/linux/watch"
@@ -49,7 +50,7 @@ func newLifetimes(h *host.Host, p *Partitions, log *slog.Logger) *lifetimes {
 		watch: func(ctx context.Context) (<-chan struct{}, error) {
 			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietInterval, log)
 		},
-		record: func(ctx context.Context, l status.Lease, at string) { p.recordCounters(ctx, l, at) },
+		record: func(ctx context.Context, l status.Lease, at string) { recordCounters(ctx, h, p.node, l, at, log) },
 		now:    time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
 	}
 }
@@ -188,42 +189,35 @@ func (f *lifetimes) seconds() map[string]float64 {
 // recordCounters logs the counters of a lease's partitions. dcm usage computes the mean utilisation and the
 // energy from the two entries of a lease. Partitions without counters are omitted, and so is an entry
 // without any.
-func (p *Partitions) recordCounters(ctx context.Context, l status.Lease, at string) {
+func recordCounters(ctx context.Context, h *host.Host, node *gpu.Node, l status.Lease, at string, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	busy, energy, err := p.counters(ctx, l.Partitions, l.Share == 0)
+	busy, energy, err := readCounters(ctx, h, node, l.Partitions, l.Share == 0)
 	if err != nil {
-		p.log.Warn(fmt.Sprintf("cannot read the counters of %s: %v", l.Lease, err))
+		log.Warn(fmt.Sprintf("cannot read the counters of %s: %v", l.Lease, err))
 		return
 	}
 	if len(busy)+len(energy) == 0 {
 		return
 	}
-	p.log.Info("counters of the partitions at the "+at+" of a lease", event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
+	log.Info("counters of the partitions at the "+at+" of a lease", event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
 }
 
-// follow follows a lease that was given, also after the call of ctx.
-func (s *Service) follow(ctx context.Context, given lease.Lease) {
-	name, ok := unitname.ParseLease(given.Unit)
-	if !ok {
-		return
+// given follows a lease that was given, also after the call of ctx.
+func (f *lifetimes) given(ctx context.Context, l lease.Lease) {
+	if name, ok := unitname.ParseLease(l.Unit); ok {
+		f.begin(ctx, status.Lease{Lease: l.Unit, UID: name.UID, Share: name.Of, Partitions: names(l.Choice), Since: f.now()})
 	}
-	l := status.Lease{Lease: given.Unit, UID: name.UID, Share: name.Of, Partitions: names(given.Choice), Since: time.Now()}
-	s.lifetimes.begin(ctx, l)
 }
 
-// resumeLifetimes follows the leases of an earlier daemon.
-func (s *Service) resumeLifetimes(ctx context.Context) {
-	if len(host.LeaseUnits(s.host)) == 0 {
+// resumeAll follows the leases of an earlier daemon.
+func (f *lifetimes) resumeAll(ctx context.Context, h *host.Host) {
+	if len(f.units()) == 0 {
 		return
 	}
-	leases, err := List(ctx, s.host)
+	leases, err := List(ctx, h)
 	if err != nil {
-		s.log.Warn(err.Error())
+		f.log.Warn(err.Error())
 	}
-	s.lifetimes.resume(ctx, leases)
+	f.resume(ctx, leases)
 }
-
-// PartitionSeconds returns the partition-seconds of leases since the start of the daemon, by user. The users
-// after the first 100 are added up.
-func (s *Service) PartitionSeconds() map[string]float64 { return s.lifetimes.seconds() }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
@@ -38,10 +39,17 @@ func madeBy(claims []made.Name) map[string]string {
 	return out
 }
 
-// DynamicGPUs reads the GPUs on which leases and services make instances. among limits them; nil: all. Only
-// a request that makes something needs them, and their driver needs long for it. used has the processes
-// that use the GPUs; nil: GPUs whose compute modes leases switch are not returned.
-func (p *Partitions) DynamicGPUs(among []partition.Selector, used *gpu.Usage) ([]lease.DynamicGPU, error) {
+// dynamicGPUs reads the GPUs on which leases and services make instances. Only a request that makes
+// something needs them, since their driver needs long for it.
+type dynamicGPUs struct {
+	host   *host.Host
+	node   *gpu.Node
+	config func() *config.Config
+}
+
+// read returns the GPUs. among limits them; nil: all. used has the processes that use the GPUs; nil: GPUs
+// whose compute modes leases switch are not returned.
+func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage) ([]lease.DynamicGPU, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
 	defer cancel()
 	cfg := p.config()
@@ -70,7 +78,7 @@ func (p *Partitions) DynamicGPUs(among []partition.Selector, used *gpu.Usage) ([
 	var out []lease.DynamicGPU
 	if used != nil {
 		var unread error
-		if out, unread = p.modeGPUs(devices, slices.Clone(used.Holders), waits); unread != nil {
+		if out, unread = p.switchable(devices, slices.Clone(used.Holders), waits); unread != nil {
 			return nil, fmt.Errorf("%w: %w", lease.ErrUnreadable, unread)
 		}
 	}

@@ -48,9 +48,9 @@ func switchedBy(claims []made.Name) map[partition.Address]made.Name {
 	return out
 }
 
-// modeGPUs returns the GPUs whose modes leases switch. It returns none if the profile does not fit. It sets
+// switchable returns the GPUs whose modes leases switch. It returns none if the profile does not fit. It sets
 // [gpu.Holder.Attached] of the holders.
-func (p *Partitions) modeGPUs(devices []gpu.Device, holders []gpu.Holder, waits drain.Wait) ([]lease.DynamicGPU, error) {
+func (p dynamicGPUs) switchable(devices []gpu.Device, holders []gpu.Holder, waits drain.Wait) ([]lease.DynamicGPU, error) {
 	cfg := p.config()
 	atRest := gpu.Partitionable(devices)
 	for i := range atRest {

@@ -2,7 +2,10 @@ package leaseservice
 
 import (
 	"fmt"
+	"log/slog"
 
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
@@ -10,8 +13,8 @@ import (
 
 // PlaceFor chooses the placement of the instance of a service, like that of a lease. among limits the GPUs;
 // nil: all. On an error, later reports whether a later attempt may succeed.
-func (p *Partitions) PlaceFor(s made.Service, among []partition.Selector) (n made.Name, later bool, err error) {
-	gpus, err := p.DynamicGPUs(among, nil)
+func PlaceFor(h *host.Host, cfg *config.Config, s made.Service, among []partition.Selector) (n made.Name, later bool, err error) {
+	gpus, err := newPartitions(h, func() *config.Config { return cfg }, slog.New(slog.DiscardHandler)).dynamic.read(among, nil)
 	if err != nil {
 		return n, true, err
 	}

@@ -36,6 +36,7 @@ type Partitions struct {
 	config    func() *config.Config
 	log       *slog.Logger
 	processes processes
+	dynamic   dynamicGPUs
 
 	ended   serviceRuns
 	lists   deviceLists
@@ -48,7 +49,8 @@ func NewPartitions(h *host.Host, cfg *config.Config, log *slog.Logger) *Partitio
 }
 
 func newPartitions(h *host.Host, effective func() *config.Config, log *slog.Logger) *Partitions {
-	return &Partitions{host: h, node: host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil })), config: effective, log: log, processes: processes{h}}
+	node := host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil }))
+	return &Partitions{host: h, node: node, config: effective, processes: processes{h}, dynamic: dynamicGPUs{h, node, effective}, log: log}
 }
 
 // Allocations returns each partition of the host with its holders.
@@ -141,7 +143,7 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
 		Made: madeBy(r.claims), Switched: switchedBy(r.claims),
 	}
-	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.DynamicGPUs(nil, &r.usage) }) // the scan has ended
+	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.dynamic.read(nil, &r.usage) }) // the scan has ended
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
 			snapshot.Reserved[name] = r.Name

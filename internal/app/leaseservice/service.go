@@ -63,12 +63,16 @@ func startRejoinWindow() <-chan struct{} {
 // scopes without processes.
 func (s *Service) Resume(ctx context.Context) {
 	s.exclusive.watchAll(ctx)
-	s.resumeLifetimes(ctx)
+	s.lifetimes.resumeAll(ctx, s.host)
 	EndEmptyScopes(ctx, s.host, s.log)
 }
 
 // Notify notifies users before the time limits of their leases, until ctx ends.
 func (s *Service) Notify(ctx context.Context) { s.notices.run(ctx) }
+
+// PartitionSeconds returns the partition-seconds of leases since the start of the daemon, by user. The users
+// after the first 100 are added up.
+func (s *Service) PartitionSeconds() map[string]float64 { return s.lifetimes.seconds() }
 
 // Member reports whether one of the groups is the one whose members may have leases.
 func (s *Service) Member(groups []uint32) bool {
@@ -107,7 +111,7 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	for _, unit := range given.Replaced {
 		s.log.Warn("an exclusive lease was replaced: other processes had opened its partitions", "unit", unit, "by", given.Unit)
 	}
-	s.follow(ctx, given)
+	s.lifetimes.given(ctx, given)
 	if given.Time > 0 {
 		now := time.Now()
 		s.notices.expect(noticeAt(now, now.Add(given.Time)))

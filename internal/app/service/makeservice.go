@@ -52,7 +52,7 @@ func placeFor(h *host.Host, log *slog.Logger, s made.Service) (made.Name, error)
 	if !ok || r.Make != s.Profile {
 		return made.Name{}, exitcode.With(exitcode.Config, errors.New("the effective configuration has no such reservation\nhint: check the files with 'dcm check', then run 'systemctl daemon-reload'"))
 	}
-	n, later, err := leaseservice.NewPartitions(h, cfg, log).PlaceFor(s, r.GPUs)
+	n, later, err := leaseservice.PlaceFor(h, cfg, s, r.GPUs)
 	code := exitcode.Permanent
 	if later {
 		code = exitcode.Transient
