@@ -3,15 +3,14 @@ package leaseservice
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/engine/host"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/unitname"
 )
 
@@ -60,16 +59,7 @@ const ptsMajor, ptsMajors = 136, 8
 // terminal returns the number of the pseudo terminal that controls a process, that of /dev/pts/N. ok is
 // false if the process has none.
 func (p processes) terminal(pid int) (number uint32, ok bool) {
-	text, err := os.ReadFile(p.host.Path("proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return 0, false
-	}
-	// proc_pid_stat(5): pid (comm) state ppid pgrp session tty_nr. The name can contain spaces and ")".
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) < 5 {
-		return 0, false
-	}
-	device, err := strconv.ParseInt(fields[4], 10, 32)
+	device, err := strconv.ParseInt(procstat.Read(p.host.Path("proc", strconv.Itoa(pid)), procstat.Terminal), 10, 32)
 	if err != nil {
 		return 0, false
 	}

@@ -1,7 +1,6 @@
 package reboot
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/linux/procstat"
 	"dcm/internal/sanitize"
 )
 
@@ -46,13 +46,7 @@ func (h Host) Testify() error {
 // container may have the boot id of its machine.
 func (h Host) boot() string {
 	id, _ := os.ReadFile(filepath.Join(h.Proc, "sys/kernel/random/boot_id"))
-	stat, _ := os.ReadFile(filepath.Join(h.Proc, "1/stat"))
-	// See proc_pid_stat(5): the start time is field 22; field 2 is a name in parentheses.
-	since := ""
-	if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 19 {
-		since = f[19]
-	}
-	return strings.TrimSpace(string(id)) + " " + since
+	return strings.TrimSpace(string(id)) + " " + procstat.Read(filepath.Join(h.Proc, "1"), procstat.StartTime)
 }
 
 func (h Host) outlived() bool {

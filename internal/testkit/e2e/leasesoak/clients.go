@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"os/user"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"dcm/internal/exitcode"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/unitname"
 )
 
@@ -54,12 +54,11 @@ func (p *client) alive() bool {
 	}
 	pid := strconv.Itoa(p.pid())
 	cgroup, err := cgroupOf(pid)
-	stat, unread := os.ReadFile("/proc/" + pid + "/stat")
-	if err != nil || unread != nil || cgroup != p.report.Cgroup {
+	if err != nil || cgroup != p.report.Cgroup {
 		return false
 	}
-	state := strings.TrimSpace(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+	state := procstat.Read("/proc/"+pid, procstat.State)
+	return !slices.Contains([]string{"", "Z", "X"}, state)
 }
 
 // clients are the running clients, in the order of their start.

@@ -1,0 +1,36 @@
+// Package procstat reads the fields of /proc/PID/stat, which proc_pid_stat(5) numbers.
+package procstat
+
+import (
+	"os"
+	"strings"
+)
+
+// Number is the number of a field, counted from 1. The first two, PID and name, are not read.
+type Number int
+
+const (
+	State     Number = 3
+	Terminal  Number = 7 // the device number of the controlling terminal; 0: none
+	StartTime Number = 22
+)
+
+// Read returns a field of the process with this directory in /proc. It is "" if the process has ended, or
+// if the kernel does not report the field.
+func Read(dir string, n Number) string {
+	text, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return ""
+	}
+	return field(string(text), n)
+}
+
+// field returns a field of the text. The second field is a name in parentheses, which can contain spaces
+// and parentheses.
+func field(text string, n Number) string {
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if at := int(n - State); at >= 0 && at < len(fields) {
+		return fields[at]
+	}
+	return ""
+}
