@@ -28,11 +28,7 @@ func (n *node) simulated(ctx context.Context, t *table) error {
 // frozen measures the same with a copy of the simulated files in memory. The times are those of
 // dcm and systemd.
 func (n *node) frozen(ctx context.Context, t *table) error {
-	// The copy is made with all partitions, because dcm reads each of them.
-	if err := n.apply(ctx, compute.other, 2); err != nil {
-		return err
-	}
-	if _, err := n.run(ctx, freeze); err != nil {
+	if err := n.freeze(ctx); err != nil {
 		return err
 	}
 	if err := n.downtime(ctx, t, "driver without latency", compute, 2, n.rounds(60), 1.1); err != nil {
@@ -43,6 +39,22 @@ func (n *node) frozen(ctx context.Context, t *table) error {
 	}
 	t.note("from the first client's stop to the last one's start, by systemd's own time stamps; the ways in turn. The sandbox is dcm-apply.service with /bin/true for its program, and clients restarted with it; dcm is an edit that the daemon, started again, finds")
 	return nil
+}
+
+// freeze replaces the simulated files by a copy with all partitions, because dcm reads each of them.
+func (n *node) freeze(ctx context.Context) error {
+	if n.isFrozen {
+		return nil
+	}
+	n.isFrozen = true
+	if err := n.clients(ctx, 2); err != nil {
+		return err
+	}
+	if err := n.apply(ctx, compute.other, 2); err != nil {
+		return err
+	}
+	_, err := n.run(ctx, freeze)
+	return err
 }
 
 const freeze = `set -e

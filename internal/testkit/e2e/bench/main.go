@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -21,10 +22,16 @@ const limit = 15 * time.Minute
 func main() {
 	dist := flag.String("dist", "dist", "`DIR` with the packages")
 	short := flag.Bool("short", false, "few rounds, for trying the measurements themselves")
+	only := flag.String("run", "", "make only the measurements whose name matches `REGEXP`: simulated, frozen, restarts, leases, processor, messages, rest, sizes")
 	flag.Parse()
+	names, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: -run:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	err := run(ctx, *dist, *short)
+	err = run(ctx, *dist, *short, names)
 	cancel()
 	stop()
 	if err != nil {
@@ -33,7 +40,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, dist string, short bool) (err error) {
+func run(ctx context.Context, dist string, short bool, only *regexp.Regexp) (err error) {
 	if err := e2e.Missing(); err != nil {
 		return err
 	}
@@ -42,7 +49,7 @@ func run(ctx context.Context, dist string, short bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, container.Close()) }()
-	n := &node{Container: container, short: short}
+	n := &node{Container: container, short: short, only: only}
 	var t table
 	if err := n.measure(ctx, &t); err != nil {
 		n.Diagnose(ctx, os.Stderr)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 
 	"dcm/internal/testkit/e2e"
@@ -16,13 +17,25 @@ import (
 type node struct {
 	*e2e.Container
 	short bool
+	only  *regexp.Regexp // the names of the measurements to make
+
+	isFrozen bool // freeze has succeeded
 }
 
 // measure makes all measurements. The idle daemon is last, after it has worked.
 func (n *node) measure(ctx context.Context, t *table) error {
-	for _, m := range []func(context.Context, *table) error{n.simulated, n.frozen, n.restarts, n.leases, n.processor, n.messages, n.rest, n.sizes} {
-		if err := m(ctx, t); err != nil {
-			return err
+	for _, m := range []struct {
+		name string
+		make func(context.Context, *table) error
+	}{
+		{"simulated", n.simulated}, {"frozen", n.frozen}, {"restarts", n.restarts}, {"leases", n.leases},
+		{"processor", n.processor}, {"messages", n.messages}, {"rest", n.rest}, {"sizes", n.sizes},
+	} {
+		if !n.only.MatchString(m.name) {
+			continue
+		}
+		if err := m.make(ctx, t); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
 	return nil

@@ -32,6 +32,15 @@ func (n *node) restarts(ctx context.Context, t *table) error {
 
 // leases measures the duration of a command in a lease, without other leases and with many.
 func (n *node) leases(ctx context.Context, t *table) error {
+	if err := n.freeze(ctx); err != nil {
+		return err
+	}
+	if err := n.clients(ctx, 50); err != nil {
+		return err
+	}
+	if err := n.apply(ctx, compute.other, 50); err != nil {
+		return err
+	}
 	for _, present := range []int{0, manyLeases} {
 		what := fmt.Sprintf("a command in a scope, with %d leases", present)
 		n.say(what)
