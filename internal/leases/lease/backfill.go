@@ -10,6 +10,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/linux/unitname"
 )
 
 // OvertakeLimit limits how much later an earlier request starts because of leases that overtake it.
@@ -54,6 +55,9 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 			return nil, &InsufficientError{Err: fmt.Errorf("an earlier request waits for %s", b.name)}
 		}
 	}
+	if err != nil && !p.Wait && s.endsSoon(p, at) {
+		return nil, &endingError{err}
+	}
 	if limit, over := errors.AsType[*LimitError](err); over {
 		s.held[limit.key] = true
 		return nil, err
@@ -72,6 +76,27 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 		return nil, err
 	}
 	return &candidate{p, snapshot, choice, at.replaced()}, nil
+}
+
+// endTimeout is how long a request without Wait waits for the ends of leases without processes.
+const endTimeout = 10 * time.Second
+
+// endsSoon reports whether a request could start but for leases without processes: PID 1 removes a scope, and
+// dcm-make@.service an instance, a moment after the last process has ended.
+func (s *schedule) endsSoon(p *pending, at location) bool {
+	if s.now.Sub(p.since) > endTimeout {
+		return false
+	}
+	empty := make(map[string]bool)
+	then := at.excludeOwn(s.snapshot).after(func(unit string) bool {
+		if _, known := empty[unit]; !known {
+			_, isLease := unitname.ParseLease(unit)
+			empty[unit] = isLease && s.processes.Empty(unit)
+		}
+		return empty[unit]
+	})
+	_, err := s.policy.choose(then, p.Caller, p.Request)
+	return err == nil
 }
 
 // delays reports whether a lease that starts now might delay an earlier request. It cannot if the

@@ -75,6 +75,11 @@ type OpenError struct{ Processes []string }
 
 func (e *OpenError) Error() string { return strings.Join(e.Processes, ", ") }
 
+// endingError is the reason why a request cannot start yet. It can when leases without processes have ended.
+type endingError struct{ error }
+
+func (e *endingError) Unwrap() error { return e.error }
+
 // Passes reports whether an error is temporary, so that a later attempt may succeed.
 func Passes(err error) bool {
 	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {

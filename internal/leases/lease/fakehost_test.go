@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
@@ -40,8 +41,9 @@ type host struct {
 	alone      map[int]string // the lease in which a process is alone, by PID
 	inside     map[int]string // the lease that a process shares with others, by PID
 	terms      map[string]Term
-	others     bool // another process has entered the lease that is replaced
-	calls      int  // number of calls of Snapshot and Active
+	others     bool     // another process has entered the lease that is replaced
+	empty      []string // leases whose scopes PID 1 has not removed yet
+	calls      int      // number of calls of Snapshot and Active
 }
 
 func newHost() *host {
@@ -250,12 +252,15 @@ func (h *host) Extend(_ context.Context, unit string, limit time.Duration) error
 	return nil
 }
 
-// Empty is called for the former lease of a process that was moved.
+// Empty counts a lease that has made an instance as active, even if it is not among the tenants.
 func (h *host) Empty(unit string) bool {
-	if !h.others {
-		h.Stop(context.Background(), unit)
-	}
-	return !h.others
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	active := slices.ContainsFunc(h.tenants, func(t UnitDevices) bool { return t.Unit == unit }) ||
+		slices.ContainsFunc(h.dynamic, func(g DynamicGPU) bool {
+			return slices.ContainsFunc(g.Made, func(m made.Name) bool { return m.Lease == unit })
+		})
+	return !active || slices.Contains(h.empty, unit)
 }
 
 func (h *host) Changed(context.Context) <-chan struct{} {

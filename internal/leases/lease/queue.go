@@ -2,6 +2,7 @@ package lease
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ const (
 )
 
 // pending is a request in the queue. A request without Wait is answered by the first pass of the
-// server.
+// server, or as soon as leases without processes have ended.
 type pending struct {
 	Caller
 	Request
@@ -142,10 +143,11 @@ func (q *queue) waiting() []*pending {
 	return slices.DeleteFunc(q.ordered(), func(p *pending) bool { return !p.Wait })
 }
 
+// anyWaits reports whether a request waits, be it only for the ends of leases without processes.
 func (q *queue) anyWaits() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.waiting()) > 0
+	return slices.ContainsFunc(q.list, func(p *pending) bool { return p.Wait || p.state == blocked })
 }
 
 // others returns the number of requests of other users that wait.
@@ -191,9 +193,10 @@ func (q *queue) refuse(p *pending, err error) {
 	}
 }
 
-// block records why a request does not start now. A request without Wait is refused.
+// block records why a request does not start now. A request without Wait is refused, unless the reason is an
+// [endingError].
 func (q *queue) block(p *pending, err error) {
-	if !p.Wait {
+	if _, ending := errors.AsType[*endingError](err); !p.Wait && !ending {
 		q.refuse(p, err)
 		return
 	}

@@ -51,6 +51,40 @@ func TestImpossibleRequest_Refused(t *testing.T) {
 	}
 }
 
+// The next command of a script needs the partitions of the command that has just ended. PID 1 removes the
+// scope a moment after its last process.
+func TestRequest_AfterTheLastProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		all := c.given(c.request(t.Context(), process(1000, 10), ask(8)))
+		if err := c.result(c.request(t.Context(), alice, ask(1))).err; !insufficient(err) {
+			t.Errorf("error while the processes run: got %v, want too few partitions", err)
+		}
+		c.host.empty = []string{all.Unit}
+		next := c.request(t.Context(), alice, ask(1))
+		c.queued() // it is none of those that asked to wait
+		c.host.Stop(t.Context(), all.Unit)
+		c.given(next)
+	})
+}
+
+// A scope that PID 1 does not remove does not delay the answer for long.
+func TestRequest_ScopeStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		all := c.given(c.request(t.Context(), process(1000, 10), ask(8)))
+		c.host.empty = []string{all.Unit}
+		next := c.request(t.Context(), alice, ask(1))
+		time.Sleep(endTimeout + time.Second)
+		c.host.mu.Lock()
+		c.host.stir() // as changePollInterval does
+		c.host.mu.Unlock()
+		if err := c.result(next).err; !insufficient(err) {
+			t.Errorf("error: got %v, want too few partitions", err)
+		}
+	})
+}
+
 // A driver may not answer while an instance is destroyed. That does not end a request that waits for it.
 func TestWaitingRequest_UnreadableGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

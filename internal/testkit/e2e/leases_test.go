@@ -159,11 +159,23 @@ func leasesLast(m machine) {
 	m.run("timeout 60 dcm run -n 58 --wait -- true & waits=$!\n" + ada + "dcm release " + hers + "\nsystemctl kill --signal=KILL " + roots + "\nwait $waits")
 	m.until(opensFor, exclusive[0])
 	m.until(noLeases)
+	oneByOne(m)
 	whenIdle(m)
 	reservedBehindLeases(m)
 	queueOrder(m)
 	queueShown(m)
 	drainedAroundWaiters(m)
+}
+
+// oneByOne: each of many commands gets the only free partition, whose lease before has just lost its last
+// process.
+func oneByOne(m machine) {
+	m.run(`rm -f /run/most; setsid dcm run -n 57 -- sh -c 'echo held >/run/most; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
+	m.await("/run/most", "held")
+	m.run("for i in $(seq 100); do dcm run -- true || exit; done")
+	m.exits(75, "dcm run -n 2 -- true", "2 partitions requested, but 1 of 64 is free", "dcm-lease-0-")
+	m.run("systemctl stop 'dcm-lease-*.scope'")
+	m.until(noLeases)
 }
 
 // queueShown: impossible requests are refused immediately, root does not wait for users, and
