@@ -51,6 +51,7 @@ type Bridge struct {
 	// Only one goroutine uses the following fields, except host.
 	host    hostState
 	wake    chan struct{}
+	back    chan struct{} // receives when the API server answers again
 	latest  func() *core.Node
 	tidy    bool
 	used    *sequence.Used
@@ -79,11 +80,11 @@ type pause struct {
 func (b *Bridge) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b.wake = make(chan struct{}, 1)
+	b.wake, b.back = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.pauses = make(map[string]pause)
 	b.budget = budget{node: b.Node, cluster: b.Cluster, duration: b.Times.Lease, log: b.Log, unchanged: make(map[string]unchanged)}
 	b.tidy = true
-	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge)
+	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge, func() { signal(b.back) })
 	defer b.work.Wait()
 	defer b.budget.work.Wait()
 	defer cancel()
@@ -105,6 +106,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-b.wake:
+		case <-b.back:
+			b.failing = 0 // the failures of the outage do not delay further attempts
 		case <-timer:
 		}
 	}
@@ -125,9 +128,12 @@ func (b *Bridge) watchConfig(ctx context.Context) {
 	}
 }
 
-func (b *Bridge) nudge() {
+func (b *Bridge) nudge() { signal(b.wake) }
+
+// signal sends to a channel with room for one signal. Several signals before a receive are one.
+func signal(to chan<- struct{}) {
 	select {
-	case b.wake <- struct{}{}:
+	case to <- struct{}{}:
 	default:
 	}
 }

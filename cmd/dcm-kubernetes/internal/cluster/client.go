@@ -84,8 +84,9 @@ func (c *Client) Node(ctx context.Context, name string) (*core.Node, error) {
 	return node, wrap(err, "read the node %s", name)
 }
 
-// Watch keeps a copy of one node. It calls changed after each change, and when the watch begins.
-func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest func() *core.Node) {
+// Watch keeps a copy of one node. It calls changed after each change, and begun whenever the watch
+// begins: at the start, and after an outage of the API server.
+func (c *Client) Watch(ctx context.Context, name string, changed, begun func()) (latest func() *core.Node) {
 	lw := cache.NewListWatchFromClient(c.core, "nodes", meta.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
 	list, begin := lw.ListWithContextFunc, lw.WatchFuncWithContext
 	lw.ListWithContextFunc = func(ctx context.Context, options meta.ListOptions) (runtime.Object, error) {
@@ -94,7 +95,7 @@ func (c *Client) Watch(ctx context.Context, name string, changed func()) (latest
 	lw.WatchFuncWithContext = func(ctx context.Context, options meta.ListOptions) (watch.Interface, error) {
 		w, err := persist(ctx, reconnectInterval, func(ctx context.Context) (watch.Interface, error) { return begin(ctx, options) })
 		if err == nil {
-			changed() // after an outage, the caller may wait to retry a request
+			begun()
 		}
 		return w, err
 	}

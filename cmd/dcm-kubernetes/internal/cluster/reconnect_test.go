@@ -11,6 +11,7 @@ import (
 
 func TestPersist(t *testing.T) {
 	refused, expired := errors.New("connection refused"), apierrors.NewResourceExpired("too old")
+	starting, busy := apierrors.NewServiceUnavailable("starting"), apierrors.NewTooManyRequestsError("busy")
 	for _, test := range []struct {
 		name   string
 		errors []error // of the calls
@@ -18,6 +19,7 @@ func TestPersist(t *testing.T) {
 		{"an answer", []error{nil}},
 		{"an answer after failures", []error{refused, refused, nil}},
 		{"an error of the server", []error{refused, expired}},
+		{"a server that cannot answer yet", []error{refused, starting, busy, nil}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			calls := 0

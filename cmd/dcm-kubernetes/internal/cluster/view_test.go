@@ -190,17 +190,20 @@ func TestPods_OldServer(t *testing.T) {
 func TestWatch_ReportsReconnection(t *testing.T) {
 	api, client := claims(t, nil)
 	api.Put("v1/nodes/n1", standin.Object{"kind": "Node", "apiVersion": "v1", "metadata": standin.Object{"name": "n1"}})
-	changed := make(chan struct{})
-	client.Watch(t.Context(), "n1", func() {
-		select {
-		case changed <- struct{}{}:
-		case <-t.Context().Done():
+	changed, begun := make(chan struct{}), make(chan struct{})
+	send := func(to chan<- struct{}) func() {
+		return func() {
+			select {
+			case to <- struct{}{}:
+			case <-t.Context().Done():
+			}
 		}
-	})
-	<-changed // the node
-	<-changed // the watch
-	api.Disconnect()
+	}
+	client.Watch(t.Context(), "n1", send(changed), send(begun))
 	<-changed
+	<-begun
+	api.Disconnect()
+	<-begun
 }
 
 func TestRender_KeepsOtherTaints(t *testing.T) {
