@@ -42,8 +42,8 @@ type renewal struct {
 	end    context.CancelFunc
 }
 
-// read reads the leases. If the operation waits for one, it also checks whether a lease is stale.
-func (b *budget) read(ctx context.Context, op *sequence.Operation, now time.Time) (*sequence.Leases, error) {
+// read reads the leases. If the node's operation waits for one, it also checks whether a lease is stale.
+func (b *budget) read(ctx context.Context, node sequence.Node, now time.Time) (*sequence.Leases, error) {
 	var err error
 	if b.leases, err = b.cluster.Leases(ctx); err != nil {
 		return nil, err
@@ -54,20 +54,29 @@ func (b *budget) read(ctx context.Context, op *sequence.Operation, now time.Time
 		}
 	}
 	seen := cluster.ViewLeases(b.leases)
-	if op == nil || op.Phase != sequence.Waiting {
+	if node.Op == nil || node.Op.Phase != sequence.Waiting {
 		return seen, nil
 	}
-	return seen, b.checkStale(ctx, seen, now)
+	return seen, b.checkStale(ctx, seen, node.Pool, now)
 }
 
-// checkStale checks one holder if no lease is free, since the lease of a removed node would be
+// checkStale checks one holder if no lease of the pool is free, since the lease of a removed node would be
 // lost. The lease must have expired. One check at a time suffices, as waiting nodes check
 // different holders.
-func (b *budget) checkStale(ctx context.Context, seen *sequence.Leases, now time.Time) error {
-	if len(b.leases) == 0 || slices.ContainsFunc(seen.All, func(l sequence.Lease) bool { return l.Holder == "" || b.own(l) }) {
+func (b *budget) checkStale(ctx context.Context, seen *sequence.Leases, pool string, now time.Time) error {
+	var held []int // indexes
+	for i, l := range seen.All {
+		switch {
+		case b.own(l), l.Pool == pool && l.Holder == "":
+			return nil
+		case l.Pool == pool:
+			held = append(held, i)
+		}
+	}
+	if len(held) == 0 {
 		return nil
 	}
-	i := mathrand.IntN(len(b.leases))
+	i := held[mathrand.IntN(len(held))]
 	if l := b.leases[i]; now.Sub(b.unchanged[l.Name].since) < cluster.Duration(l) {
 		return nil // it may still be renewed
 	}

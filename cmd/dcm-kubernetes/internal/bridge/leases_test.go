@@ -58,6 +58,36 @@ func TestBudget_LimitsConcurrentChanges(t *testing.T) {
 	}
 }
 
+// A node uses only the Leases of its pool.
+func TestBudget_OfPools(t *testing.T) {
+	w := newWorld(t, "n1", "n2", "n3", "n4")
+	w.budget(2)
+	w.pool("Lease", leases+"budget-0", "a")
+	w.pool("Lease", leases+"budget-1", "b")
+	for name, pool := range map[string]string{"n1": "a", "n2": "a", "n3": "b"} {
+		w.pool("Node", nodes+name, pool)
+	}
+	begun, end := make(chan struct{}), make(chan struct{})
+	w.dcm["n1"].Run = func() { close(begun); <-end }
+	for name := range w.dcm {
+		w.start(name)
+	}
+	w.label("n1", "small")
+	<-begun
+	for _, name := range []string{"n2", "n3", "n4"} {
+		w.label(name, "small")
+	}
+	w.until("success in the other pool", func() bool { return w.state("n3") == "success" })
+	w.until("the holder of the pool", func() bool {
+		return strings.Contains(w.condition("n2"), "all 1 Leases of the budget pool a are held (by n1)")
+	})
+	w.until("no Lease without a pool", func() bool {
+		return strings.Contains(w.condition("n4"), "no Lease has the label deviceconfig.org/budget with an empty value")
+	})
+	close(end)
+	w.until("success", func() bool { return w.state("n1") == "success" && w.state("n2") == "success" && w.held() == 0 })
+}
+
 func TestLease_OfRemovedNodeTaken(t *testing.T) {
 	w := newWorld(t, "n1")
 	w.budget(1)

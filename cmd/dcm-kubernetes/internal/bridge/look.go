@@ -62,7 +62,7 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 		b.plan(ctx, seen)
 	}
 	if wanted.Leases {
-		if seen.Leases, err = b.budget.read(ctx, seen.Node.Op, seen.Now); err != nil {
+		if seen.Leases, err = b.budget.read(ctx, seen.Node, seen.Now); err != nil {
 			return err
 		}
 		b.tidy = slices.ContainsFunc(seen.Leases.All, b.budget.own)

@@ -135,6 +135,18 @@ func (w *world) budget(n int) {
 	}
 }
 
+// pool sets the pool of a node or Lease.
+func (w *world) pool(kind, path, pool string) {
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(path)
+		if o["kind"] != kind {
+			w.t.Errorf("%s is no %s", path, kind)
+		}
+		standin.Sub(o, "metadata", "labels")[cluster.Budget] = pool
+		tree.Put(path, o)
+	})
+}
+
 // label selects a profile.
 func (w *world) label(node, profile string) {
 	w.api.Do(func(tree standin.Tree) {

@@ -17,7 +17,8 @@ import (
 )
 
 // Budget is the label of the leases that form the budget. Their number limits how many nodes
-// change concurrently. The administrator creates them; agents must not.
+// change concurrently. The administrator creates them; agents must not. A node with this label uses only
+// leases with the same value, one without it only leases with an empty value.
 const Budget = "deviceconfig.org/budget"
 
 // Leases lists the leases of the budget.
@@ -31,7 +32,7 @@ func (c *Client) Leases(ctx context.Context) ([]coordination.Lease, error) {
 func ViewLeases(all []coordination.Lease) *sequence.Leases {
 	out := &sequence.Leases{}
 	for _, l := range all {
-		out.All = append(out.All, sequence.Lease{Name: l.Name, Holder: holder(l)})
+		out.All = append(out.All, sequence.Lease{Name: l.Name, Pool: l.Labels[Budget], Holder: holder(l)})
 	}
 	return out
 }

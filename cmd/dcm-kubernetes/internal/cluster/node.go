@@ -45,6 +45,7 @@ func View(node *core.Node) (sequence.Node, error) {
 		Tainted:     slices.ContainsFunc(node.Spec.Taints, isTaint(of)),
 		Op:          op,
 		Labels:      node.Labels,
+		Pool:        node.Labels[Budget],
 		Allocatable: make(map[string]int64),
 	}
 	if op == nil {

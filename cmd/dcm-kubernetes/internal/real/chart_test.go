@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/rendered"
 )
 
@@ -78,7 +79,7 @@ func TestChart(t *testing.T) {
 }
 
 func chartValues(t *testing.T) {
-	objects, err := helm(t, "gpu", "--set", "image.repository=example.org/x,image.digest=sha256:"+strings.Repeat("a", 64)+",budget=3,configMap=mine,times.drain=0,times.wait=60s",
+	objects, err := helm(t, "gpu", "--set", "image.repository=example.org/x,image.digest=sha256:"+strings.Repeat("a", 64)+",budget=3,pools.h100=2,pools.mi300x=1,configMap=mine,times.drain=0,times.wait=60s",
 		"--set", "policy=false,clusterRole=false", "--set", `nodeSelector.pool=a,nodeSelector.deviceconfig\.org/agent=`)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,13 @@ func chartValues(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
+	for name, pool := range map[string]string{"dcm-budget-3": "", "dcm-budget-h100-2": "h100"} {
+		if got := sub(keyed(objects)["Lease "+name], "metadata", "labels")[cluster.Budget]; got != pool {
+			t.Errorf("%s is in the pool %v, want %q", name, got, pool)
+		}
+	}
 	want := []string{"ClusterRoleBinding dcm-kubernetes", "DaemonSet dcm-kubernetes", "Lease dcm-budget-1", "Lease dcm-budget-2", "Lease dcm-budget-3",
+		"Lease dcm-budget-h100-1", "Lease dcm-budget-h100-2", "Lease dcm-budget-mi300x-1",
 		"Role dcm-kubernetes", "RoleBinding dcm-kubernetes", "ServiceAccount dcm-kubernetes"}
 	if d := cmp.Diff(want, kinds); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
@@ -105,7 +112,7 @@ func chartValues(t *testing.T) {
 }
 
 func chartRefuses(t *testing.T) {
-	for _, set := range []string{"vendor=intel", "budget=0", "times.drain=soon", "image.digest=latest", "imagge.tag=x"} {
+	for _, set := range []string{"vendor=intel", "budget=0", "pools.a=0", "pools.A_b=1", "times.drain=soon", "image.digest=latest", "imagge.tag=x"} {
 		if _, err := helm(t, "dcm", "--set", set); err == nil || !strings.Contains(err.Error(), "values don't meet the specifications of the schema") {
 			t.Errorf("%s: %v", set, err)
 		}

@@ -22,13 +22,16 @@ func waiting(s Input, op Operation) Step {
 	case holds(s):
 		return begin(s, op)
 	}
-	self := Holder(s.Node.Name, op.ID)
-	if l := open(s.Leases.All, s.Node.Name); l != nil {
+	self, leases, budget := Holder(s.Node.Name, op.ID), s.Leases.Of(s.Node.Pool), "the budget"
+	if l := open(leases, s.Node.Name); l != nil {
 		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is about to begin")}
+	}
+	if s.Node.Pool != "" {
+		budget += " pool " + s.Node.Pool
 	}
 	// Many nodes wait concurrently, and in a large budget the holders change often.
 	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget, Condition: isFalse("WaitingForBudget",
-		fmt.Sprintf("the change to %s waits: all %d Leases of the budget are held (by %s)", op.Profile, len(s.Leases.All), holders(s.Leases.All)))}
+		fmt.Sprintf("the change to %s waits: all %d Leases of %s are held (by %s)", op.Profile, len(leases), budget, holders(leases)))}
 }
 
 // holders names the nodes that hold leases.

@@ -119,6 +119,7 @@ type Node struct {
 	Last        *Last
 	KMM         bool           // Kernel Module Management loads drivers here
 	Drain       *time.Duration // replaces Times.Drain; nil without
+	Pool        string         // pool of Leases that limits the node's changes
 	Labels      map[string]string
 	Allocatable map[string]int64 // GPUs, by resource
 }
@@ -214,9 +215,15 @@ type Leases struct {
 	All []Lease
 }
 
+// Of returns the Leases of a pool.
+func (l Leases) Of(pool string) []Lease {
+	return slices.DeleteFunc(slices.Clone(l.All), func(l Lease) bool { return l.Pool != pool })
+}
+
 // Lease is one Lease of the budget.
 type Lease struct {
 	Name   string
+	Pool   string // "" for the one of nodes without a pool
 	Holder string // see [Holder]; "" if free
 	Stale  bool   // the holder's node no longer has that operation
 }

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -150,9 +151,12 @@ func refusal(s Input) *Outcome {
 			Message: "the profile changes the memory mode, which reloads the driver, but Kernel Module Management has loaded it. hint: select a profile with the current memory mode, or install the driver on the host"}
 	case s.Plan.Changes && judge(s) != nil:
 		return judge(s)
-	case s.Plan.Changes && len(s.Leases.All) == 0:
+	case s.Plan.Changes && len(s.Leases.Of(s.Node.Pool)) == 0 && s.Node.Pool != "":
 		return &Outcome{Reason: PartitionFailure, Retry: true,
-			Message: "no Lease has the label deviceconfig.org/budget. hint: create one Lease for each node that may change concurrently"}
+			Message: fmt.Sprintf("no Lease has the label deviceconfig.org/budget=%s, as the node does. hint: create one Lease for each node of this pool that may change concurrently", s.Node.Pool)}
+	case s.Plan.Changes && len(s.Leases.Of(s.Node.Pool)) == 0:
+		return &Outcome{Reason: PartitionFailure, Retry: true,
+			Message: "no Lease has the label deviceconfig.org/budget with an empty value. hint: create one Lease for each node that may change concurrently"}
 	}
 	return nil
 }

@@ -122,6 +122,8 @@ func TestNext(t *testing.T) {
 		}, "patch waiting "},
 		{"a Lease of a finished operation", idle(), func(s *sequence.Input) { s.Leases.All[0].Holder = "n1/old" }, "sequence.Free {Leases:[l1]}"},
 		{"no budget", idle(), func(s *sequence.Input) { s.Leases.All = nil }, "patch failure last=failure PartitionFailure"},
+		{"no budget for the node's pool", idle(), func(s *sequence.Input) { s.Node.Pool = "a" }, "patch failure last=failure PartitionFailure"},
+		{"a budget of another pool only", idle(), func(s *sequence.Input) { s.Leases.All[0].Pool = "a" }, "patch failure last=failure PartitionFailure"},
 		{"no ConfigMap", idle(), func(s *sequence.Input) {
 			s.Config = sequence.Config{Problem: &sequence.Outcome{Reason: sequence.NoConfigMap, Message: "no"}}
 		}, "patch failure last=failure ConfigMapNotPresent"},
@@ -133,6 +135,15 @@ func TestNext(t *testing.T) {
 
 		{"a free lease", at(sequence.Waiting, 0), func(*sequence.Input) {}, "sequence.Take {Lease:l1 Holder:n1/op}"},
 		{"no free lease, pods not read", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder, s.Pods = "n2/x", nil }, "sequence.Wait {For:15s}"},
+		{"a free lease of the node's pool", at(sequence.Waiting, 0), func(s *sequence.Input) {
+			s.Node.Pool, s.Leases.All = "a", []sequence.Lease{{Name: "l1"}, {Name: "l2", Pool: "b"}, {Name: "l3", Pool: "a"}}
+		}, "sequence.Take {Lease:l3 Holder:n1/op}"},
+		{"free leases of other pools only", at(sequence.Waiting, 0), func(s *sequence.Input) {
+			s.Node.Pool, s.Leases.All = "a", []sequence.Lease{{Name: "l1"}, {Name: "l2", Pool: "b"}, {Name: "l3", Pool: "a", Holder: "n2/x"}}
+		}, "sequence.Wait {For:15s}"},
+		{"a lease of the pool before", at(sequence.Waiting, 0), func(s *sequence.Input) {
+			s.Node.Pool, s.Leases.All = "a", []sequence.Lease{{Name: "l1", Holder: "n1/op"}, {Name: "l2", Pool: "a"}}
+		}, "patch draining cordon taint in-progress PartitionInProgress"},
 		{"no free lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder = "n2/x" }, "sequence.Wait {For:15s}"},
 		{"a stale lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0] = sequence.Lease{Name: "l1", Holder: "n2/x", Stale: true} }, "sequence.Take {Lease:l1 Holder:n1/op}"},
 		{"a lease", at(sequence.Waiting, 0), func(s *sequence.Input) { s.Leases.All[0].Holder = "n1/op" }, "patch draining cordon taint in-progress PartitionInProgress"},
