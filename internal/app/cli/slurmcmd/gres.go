@@ -31,13 +31,17 @@ type inventory struct {
 // generic returns the generic resources of this node.
 func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	i := inventory{account: client.Account(ctx, h)}
-	err := client.WhyHidden(i.account, "partitions")
-	if err != nil && len(i.account.Parts) == 0 {
-		return slurm.Gres{}, err
-	}
+	var err error
 	if i.devices, err = gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h)); err != nil {
 		return slurm.Gres{}, err
 	}
+	// Until all clients have started, the daemon's status has the GPUs from before the change. The client
+	// that writes gres.conf needs those of now.
+	now, err := gather.InventoryOf(ctx, h, nil, i.devices, status.Inventory{})
+	if err != nil {
+		return slurm.Gres{}, err
+	}
+	i.account.GPUs, i.account.Parts = now.GPUs, now.Parts
 	if i.cpus, err = cpus.Read(h.Path("sys/devices/system")); err != nil {
 		return slurm.Gres{}, err
 	}
