@@ -151,8 +151,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// newControl starts etcd, the API server and the controllers.
-func newControl(t *testing.T) *control {
+// newControl starts etcd, the API server and the controllers, with additional ones.
+func newControl(t *testing.T, more ...string) *control {
 	t.Helper()
 	programs, dir := made(t, controlPlane...), t.TempDir()
 	port := ports(t, 3)
@@ -174,8 +174,9 @@ func newControl(t *testing.T) *control {
 	write(t, filepath.Join(dir, "kubeconfig"), fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
 		"users":[{"name":"c","user":{"token":"root"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`, c.url))
+	controllers := append([]string{"daemonset-controller", "disruption-controller", "node-lifecycle-controller"}, more...)
 	begin(t, dir, filepath.Join(programs, "kube-controller-manager"), "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--leader-elect=false",
-		"--secure-port=0", "--controllers=daemonset-controller,disruption-controller,node-lifecycle-controller", "--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--secure-port=0", "--controllers="+strings.Join(controllers, ","), "--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--node-monitor-grace-period=24h", "--concurrent-daemonset-syncs=4")
 	return c
 }

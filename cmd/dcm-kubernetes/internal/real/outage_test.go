@@ -1,6 +1,8 @@
 package real_test
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -13,7 +15,8 @@ import (
 const outageLimit = 15 * time.Second
 
 // TestOutage ends the API server during a change. The agent continues soon after the server is back,
-// although it has failed for a minute. The retries of other controllers have no part in it.
+// although its requests have failed for a minute. The end of the change takes longer: it needs a new pod
+// of the device plugin, and the DaemonSet controller waits up to a minute before it reads pods again.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
 	w.plugin()
@@ -28,18 +31,37 @@ func TestOutage(t *testing.T) {
 	if s, err := time.ParseDuration(os.Getenv("DCM_AWAY")); err == nil {
 		away = s
 	}
-	for _, profile := range []string{"small", "whole", "small"} {
-		r.inChange(t, profile, w.server.kill)
+	for _, profile := range []string{"small", "whole"} {
+		r.inChange(t, profile, func() {
+			w.until("applying", n1, func(o object) bool { return phase(o) == sequence.Applying })
+			w.server.kill()
+		})
 		<-time.After(away)
 		w.serve()
 		up := time.Now()
-		w.until("the next phase", n1, func(o object) bool { return phase(o) != sequence.Applying })
-		took := time.Since(up).Round(time.Millisecond)
-		w.until("success", n1, applied(profile, "success"))
-		t.Logf("the agent continued %s after the API server was ready; success after %s", took, time.Since(up).Round(time.Millisecond))
+		w.until("the next phase", n1, func(o object) bool { return phase(o) == sequence.Refreshing || applied(profile, "success")(o) })
+		took := time.Since(up)
 		if took > outageLimit {
 			t.Errorf("the agent continued after %s, want at most %s", took, outageLimit)
 		}
+		w.until("success", n1, applied(profile, "success"))
+		ended := time.Now()
+		t.Logf("after the API server was ready: the agent continued after %s, the device plugin's pod was created after %s, success after %s",
+			took.Round(time.Millisecond), w.pluginOf("n1").Sub(up).Round(time.Second), ended.Sub(up).Round(time.Millisecond))
 		w.free()
 	}
+}
+
+// pluginOf returns when the device plugin's pod of a node was created.
+func (w *world) pluginOf(name string) time.Time {
+	w.t.Helper()
+	items, _ := w.do(http.MethodGet, pods+"?labelSelector=app=plugin&fieldSelector=spec.nodeName="+name, nil)["items"].([]any)
+	if len(items) != 1 {
+		w.t.Fatalf("%d pods of the device plugin, want 1", len(items))
+	}
+	created, err := time.Parse(time.RFC3339, fmt.Sprint(sub(items[0].(object), "metadata")["creationTimestamp"]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return created
 }

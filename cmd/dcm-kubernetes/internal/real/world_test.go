@@ -53,14 +53,15 @@ type world struct {
 	most    int               // maximum so far
 }
 
-// bareWorld returns a world with a namespace and the kubelets, without dcm.
-func bareWorld(t *testing.T) *world {
+// bareWorld returns a world with a namespace and the kubelets, without dcm, and with additional
+// controllers.
+func bareWorld(t *testing.T, controllers ...string) *world {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("run by make test-kubernetes")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	w := &world{control: newControl(t), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
+	w := &world{control: newControl(t, controllers...), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
 		changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
 	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
