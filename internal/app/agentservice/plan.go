@@ -34,7 +34,7 @@ func (a *server) PlanFor(ctx context.Context, text, profile string) (agent.Plan,
 	if err != nil {
 		return agent.Plan{}, err
 	}
-	out := agent.Plan{Steps: []string{}, Restarts: i.restarts, Reload: i.Steps.Reloads(), Warnings: i.Notes}
+	out := agent.Plan{Steps: []string{}, Restarts: i.restarts, Reload: i.Steps.Reloads(), Warnings: i.Notes, GPUs: i.changing()}
 	for _, s := range i.Steps {
 		out.Steps = append(out.Steps, s.String())
 	}
@@ -48,6 +48,21 @@ func (a *server) PlanFor(ctx context.Context, text, profile string) (agent.Plan,
 		out.Warnings = append(out.Warnings, i.uncertain.Error())
 	}
 	return out, nil
+}
+
+// changing returns the addresses of the GPUs that change.
+func (i agentPlan) changing() []string {
+	out := []string{}
+	if i.SingleGPUs() {
+		for _, c := range gpu.Changes(i.Steps, i.Devices) {
+			out = append(out, string(c.GPU))
+		}
+		return out
+	}
+	for _, g := range i.GPUs {
+		out = append(out, string(g.Address))
+	}
+	return out
 }
 
 func (i agentPlan) refusal() *runstate.Error { return i.Refusal(i.Config.ReloadDriver, i.holders) }

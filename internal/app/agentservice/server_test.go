@@ -12,11 +12,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/config/source"
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/agent"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 )
 
 func TestFollow_SendsChangesOnly(t *testing.T) {
@@ -72,6 +75,32 @@ func TestConfigError(t *testing.T) {
 	var failed *agent.FailedError
 	if err := configError(fs.ErrPermission); !errors.As(err, &failed) || !failed.Undone {
 		t.Errorf("%#v", err)
+	}
+}
+
+func TestPlan_ChangingGPUs(t *testing.T) {
+	var d apply.Difference
+	for _, a := range []partition.Address{"a", "b", "c"} {
+		g := partition.GPU{Address: a, Vendor: partition.AMD, Compute: partition.SPX, Memory: "NPS1"}
+		d.GPUs = append(d.GPUs, g)
+		d.Devices = append(d.Devices, gpu.Device{GPU: g})
+	}
+	compute := partition.Step{Kind: partition.SwitchCompute, GPU: "b", From: "SPX", To: "CPX"}
+	for _, test := range []struct {
+		name  string
+		steps partition.Steps
+		want  []string
+	}{
+		{"none", nil, []string{}},
+		{"one", partition.Steps{compute}, []string{"b"}},
+		{"a memory mode", partition.Steps{{Kind: partition.RequestMemory, GPU: "b", To: "NPS4"}, {Kind: partition.ReloadDriver}, compute}, []string{"a", "b", "c"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d.Steps = test.steps
+			if diff := cmp.Diff(test.want, agentPlan{Difference: d}.changing()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
 	}
 }
 

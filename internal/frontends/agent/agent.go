@@ -39,6 +39,7 @@ type Plan struct {
 	Holders  []string `json:"holders"`  // processes that block the change now
 	Reload   bool     `json:"reload"`   // a driver is reloaded; meanwhile no GPU of the node can be used
 	Warnings []string `json:"warnings"`
+	GPUs     []string `json:"gpus"` // PCI addresses of the GPUs that change
 }
 
 // Outcome is the result of a change that did not fail.
@@ -96,7 +97,7 @@ func planFor(h Host) varlink.Method {
 			return nil, err
 		}
 		plan, err := h.PlanFor(ctx, text, profile)
-		for _, list := range []*[]string{&plan.Steps, &plan.Restarts, &plan.Holders, &plan.Warnings} {
+		for _, list := range []*[]string{&plan.Steps, &plan.Restarts, &plan.Holders, &plan.Warnings, &plan.GPUs} {
 			if *list == nil {
 				*list = []string{}
 			}

@@ -120,7 +120,7 @@ func TestMethods_CallHost(t *testing.T) {
 		want   string
 	}{
 		{"Account", nil, `{"account":{"version":1}}`},
-		{"PlanFor", wanted, `{"steps":["one"],"restarts":[],"holders":[],"reload":false,"warnings":[]}`},
+		{"PlanFor", wanted, `{"steps":["one"],"restarts":[],"holders":[],"reload":false,"warnings":[],"gpus":[]}`},
 		{"UseFor", wanted, `{"result":"applied","summary":"done"}`},
 	} {
 		var got json.RawMessage

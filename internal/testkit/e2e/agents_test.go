@@ -93,10 +93,10 @@ func (m machine) agentsLook() {
 	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"in_force":"cpx-fast"`) {
 		m.t.Errorf("Account: want the effective profile, got %d %.300s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "many"}); !strings.Contains(r.Stdout, `"steps":[]`) || !strings.Contains(r.Stdout, `"restarts":[]`) {
+	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "many"}); !hasAll(r.Stdout, `"steps":[]`, `"restarts":[]`, `"gpus":[]`) {
 		m.t.Errorf("PlanFor of the applied profile: want no step, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
-	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "whole"}); !strings.Contains(r.Stdout, "gpuagent.service") || !strings.Contains(r.Stdout, `"reload":false`) || strings.Contains(r.Stdout, `"steps":[]`) {
+	if r := m.ask("PlanFor", map[string]string{"text": agentsText, "profile": "whole"}); !strings.Contains(r.Stdout, "gpuagent.service") || !strings.Contains(r.Stdout, `"reload":false`) || strings.Contains(r.Stdout, `"steps":[]`) || strings.Contains(r.Stdout, `"gpus":[]`) {
 		m.t.Errorf("PlanFor of another profile: want steps and clients, got %d %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
