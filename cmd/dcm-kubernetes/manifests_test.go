@@ -82,7 +82,7 @@ func TestAccount_Permissions(t *testing.T) {
 		got = append(got, strings.Join(r.Resources, ",")+": "+strings.Join(r.Verbs, " "))
 	}
 	want := []string{"nodes: get list watch patch", "nodes/status: patch", "pods: list delete", "pods/eviction: create",
-		"resourceclaims: get", "resourceslices: list", "events: create", "leases: list update"}
+		"resourceclaims: get", "resourceslices: list", "devicetaintrules: list create delete", "events: create", "leases: list update"}
 	if !slices.Equal(got, want) {
 		t.Errorf("it may %q, want %q", got, want)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,10 +30,12 @@ type Account struct {
 
 // GPU is a GPU in an account.
 type GPU struct {
-	Index  int    `json:"index"`
-	Vendor string `json:"vendor"`
-	Driver string `json:"driver"`
-	Mode   struct {
+	Index   int    `json:"index"`
+	Address string `json:"address"` // in PCI
+	UUID    string `json:"uuid"`    // "" if unknown
+	Vendor  string `json:"vendor"`
+	Driver  string `json:"driver"`
+	Mode    struct {
 		Compute string   `json:"compute"`
 		Memory  string   `json:"memory"`
 		Slices  []string `json:"slices,omitempty"` // MIG instances
@@ -56,6 +59,29 @@ func (a Account) Partitions() map[string]int {
 		}
 	}
 	return out
+}
+
+// Names returns the PCI addresses and UUIDs of some of a vendor's managed GPUs, given by address. It
+// returns nil if these are all of its GPUs, or if one is unknown.
+func (a Account) Names(vendor string, addresses []string) (names []string) {
+	others := false
+	for _, g := range a.GPUs {
+		switch {
+		case g.Vendor != vendor || g.Index < 0:
+		case !slices.Contains(addresses, g.Address):
+			others = true
+		default:
+			addresses = slices.DeleteFunc(slices.Clone(addresses), func(a string) bool { return a == g.Address })
+			names = append(names, strings.ToLower(g.Address))
+			if g.UUID != "" {
+				names = append(names, strings.ToLower(g.UUID))
+			}
+		}
+	}
+	if !others || len(addresses) > 0 {
+		return nil
+	}
+	return names
 }
 
 // Rebooting reports whether the host is going to reboot for a run.

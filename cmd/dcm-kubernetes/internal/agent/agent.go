@@ -31,6 +31,7 @@ type Plan struct {
 	Holders  []string `json:"holders"`
 	Reload   bool     `json:"reload"`
 	Warnings []string `json:"warnings"`
+	GPUs     []string `json:"gpus"` // addresses of the GPUs that change; nil from an older dcm
 }
 
 // Used is the result of a run.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -56,6 +57,27 @@ func TestCalls(t *testing.T) {
 	now, err := c.Account(t.Context())
 	if err != nil || now.Profile.Effective != "small" || now.Partitions()["cpx_nps4"] != 64 {
 		t.Errorf("the account is %+v, %v", now, err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	a := agent.Account{GPUs: []agent.GPU{{Address: "0000:0A:00.0", UUID: "GPU-A", Vendor: "nvidia"}, {Index: 1, Address: "b", Vendor: "nvidia"}, {Address: "c", Vendor: "amd"}, {Index: -1, Address: "d", Vendor: "nvidia"}}}
+	for _, test := range []struct {
+		name  string
+		given []string
+		want  string
+	}{
+		{"one GPU", []string{"0000:0A:00.0"}, "[0000:0a:00.0 gpu-a]"},
+		{"without UUID", []string{"b"}, "[b]"},
+		{"all GPUs of the vendor", []string{"0000:0A:00.0", "b"}, "[]"},
+		{"one of another vendor", []string{"b", "c"}, "[]"},
+		{"none, from an older dcm", nil, "[]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := fmt.Sprint(a.Names("nvidia", test.given)); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
 	}
 }
 

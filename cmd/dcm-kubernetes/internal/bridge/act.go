@@ -30,10 +30,38 @@ func (b *Bridge) do(ctx context.Context, node *core.Node, act sequence.Act) (tim
 		return 0, b.evict(ctx, act.Pods)
 	case sequence.Delete:
 		return 0, b.delete(ctx, act.Pods)
+	case sequence.TaintDevices:
+		return 0, b.taint(ctx, node, act.Devices)
+	case sequence.UntaintDevices:
+		return 0, b.untaint(ctx, act.Devices)
 	case sequence.Use:
 		return 0, b.use(ctx, node, act.Target)
 	}
 	return 0, fmt.Errorf("unknown act %T", act)
+}
+
+func (b *Bridge) taint(ctx context.Context, node *core.Node, devices []string) error {
+	seen, err := cluster.View(node)
+	if err != nil {
+		return err
+	}
+	for _, device := range devices {
+		if err := b.Cluster.TaintDevice(ctx, seen.Vendor, b.Node, device); err != nil {
+			return err
+		}
+		b.Log.Info("tainted", "device", device)
+	}
+	return nil
+}
+
+func (b *Bridge) untaint(ctx context.Context, devices []string) error {
+	for _, device := range devices {
+		if err := b.Cluster.UntaintDevice(ctx, b.Node, device); err != nil {
+			return err
+		}
+		b.Log.Info("untainted", "device", device)
+	}
+	return nil
 }
 
 // patch changes the node, then writes the event.

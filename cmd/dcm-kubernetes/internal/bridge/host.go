@@ -43,6 +43,13 @@ func (h *hostState) now(v *vendor.Vendor) (sequence.Host, bool) {
 	return host, h.known
 }
 
+// names returns the addresses and UUIDs of GPUs, nil if these are all GPUs of the vendor.
+func (h *hostState) names(v *vendor.Vendor, addresses []string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.account.Names(v.Name, addresses)
+}
+
 // answers returns why dcm does not respond, "" if it does, and whether that is known.
 func (h *hostState) answers() (down string, known bool) {
 	h.mu.Lock()

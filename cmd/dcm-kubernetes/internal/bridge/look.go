@@ -72,7 +72,23 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 	}
 	// Without DRA, its objects are not read.
 	if op := seen.Node.Op; err == nil && seen.Pods != nil && (seen.Pods.Driver || op != nil && op.Sliced) {
-		seen.Pods.Slices, err = b.Cluster.Slices(ctx, seen.Node.Vendor, b.Node)
+		seen.Pods.Slices, seen.Pods.Devices, err = b.Cluster.Slices(ctx, seen.Node.Vendor, b.Node)
+	}
+	if err == nil && sequence.Wants(*seen).Taints {
+		err = b.taints(ctx, seen)
+	}
+	return err
+}
+
+// taints reads the taints of devices. A node without a DRA driver has none, unless they remain from an
+// earlier operation.
+func (b *Bridge) taints(ctx context.Context, seen *sequence.Input) (err error) {
+	seen.Taints = &sequence.DeviceTaints{}
+	if seen.Node.Op == nil || seen.Pods == nil || seen.Pods.Driver || seen.Node.Op.Sliced {
+		seen.Taints, err = b.Cluster.DeviceTaints(ctx, b.Node)
+	}
+	if err == nil && seen.Node.Op == nil {
+		b.tidy = b.tidy || len(seen.Taints.Devices) > 0
 	}
 	return err
 }
@@ -88,7 +104,7 @@ func (b *Bridge) plan(ctx context.Context, seen *sequence.Input) {
 	refused := (*agent.Refusal)(nil)
 	switch {
 	case err == nil:
-		seen.Plan = &sequence.Plan{Changes: len(plan.Steps) > 0, Reload: plan.Reload}
+		seen.Plan = &sequence.Plan{Changes: len(plan.Steps) > 0, Reload: plan.Reload, GPUs: b.host.names(seen.Node.Vendor, plan.GPUs)}
 	case errors.As(err, &refused) && refused.Name != agent.Failed:
 		seen.Plan = &sequence.Plan{Refusal: outcome(err)}
 	default:

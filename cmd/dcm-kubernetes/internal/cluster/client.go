@@ -172,32 +172,32 @@ func only(uid string) *meta.DeleteOptions {
 	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
 }
 
-// claims reports whether a claim has a GPU. Administrative access does not count: it is for
-// monitoring and takes the GPU from no pod.
-func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name string) (bool, error) {
+// claims returns the GPUs and partitions of a claim as "POOL/DEVICE". Administrative access does not
+// count: it is for monitoring and takes the GPU from no pod.
+func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name string) (devices []string, err error) {
 	claim := &resource.ResourceClaim{}
 	if err := served(c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim)); err != nil {
-		return false, wrap(err, "read the claim %s/%s", namespace, name)
+		return nil, wrap(err, "read the claim %s/%s", namespace, name)
 	}
 	if claim.Status.Allocation == nil {
-		return false, nil
+		return nil, nil
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
 		if r.Driver == v.Driver && (r.AdminAccess == nil || !*r.AdminAccess) {
-			return true, nil
+			devices = append(devices, r.Pool+"/"+r.Device)
 		}
 	}
-	return false, nil
+	return devices, nil
 }
 
-// Slices counts the devices that the DRA driver publishes on a node, by mode.
-func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (map[string]int, error) {
+// Slices reads the devices that the DRA driver publishes on a node, and counts them by mode.
+func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (map[string]int, []sequence.Device, error) {
 	list := &resource.ResourceSliceList{}
 	err := served(c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+v.Driver).Do(ctx).Into(list))
 	if err != nil {
-		return nil, wrap(err, "list the ResourceSlices of %s", node)
+		return nil, nil, wrap(err, "list the ResourceSlices of %s", node)
 	}
-	return ViewSlices(v, list.Items), nil
+	return ViewSlices(v, list.Items), ViewDevices(v, list.Items), nil
 }
 
 // VersionError reports an API that an older Kubernetes does not serve.

@@ -160,7 +160,7 @@ func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 // pause sets the labels that select operands. An operation pauses them while it drains and applies,
 // and restores the values from before. A label that was changed meanwhile stays as it is.
 func pause(seen *core.Node, before, now *sequence.Operation, labels map[string]any) {
-	from, paused := now, now != nil && now.Phase != sequence.Waiting && now.Phase != sequence.Refreshing
+	from, paused := now, now != nil && !slices.Contains([]sequence.Phase{sequence.Waiting, sequence.Sparing, sequence.Refreshing}, now.Phase)
 	if from == nil {
 		from = before
 	}

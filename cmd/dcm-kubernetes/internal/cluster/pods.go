@@ -22,7 +22,7 @@ type Self struct{ Namespace, Name string }
 // ViewPods classifies the pods of a node with GPUs of a vendor.
 func (c *Client) ViewPods(ctx context.Context, v *vendor.Vendor, pods []core.Pod, self Self) (*sequence.Pods, error) {
 	out := &sequence.Pods{}
-	claims := make(map[claim]bool) // whether a claim has a GPU; several pods may share it
+	claims := make(map[claim][]string) // devices of the claims; several pods may share one
 	for _, pod := range pods {
 		if slices.Contains(v.Validators, pod.Labels["app"]) {
 			// The operator creates this pod again after its deletion. Its state is from before the
@@ -43,14 +43,16 @@ func (c *Client) ViewPods(ctx context.Context, v *vendor.Vendor, pods []core.Pod
 		switch {
 		case err != nil:
 			return nil, err
-		case daemon && (uses || operand(v, pod)):
+		case daemon && (uses.gpus() || operand(v, pod)):
 			out.Operands = append(out.Operands, viewPod(v, pod))
 			out.Driver = out.Driver || runs(v, pod, v.DRA...)
 			if counts(v, pod) {
 				out.Plugin, out.Strategy = true, setting(pod, "MIG_STRATEGY", "--mig-strategy")
 			}
-		case !daemon && uses:
-			out.Work = append(out.Work, viewPod(v, pod))
+		case !daemon && uses.gpus():
+			p := viewPod(v, pod)
+			p.Devices = uses.devices
+			out.Work = append(out.Work, p)
 		}
 	}
 	return out, nil
@@ -123,14 +125,22 @@ func owner(pod core.Pod, kind string) string {
 	return ""
 }
 
-// uses reports whether a pod has GPUs: as a resource, by a claim or by their device nodes. A
+// use is how a pod uses GPUs.
+type use struct {
+	any     bool     // it may use any GPU of the node: the API does not say which
+	devices []string // otherwise the devices of its claims
+}
+
+func (u use) gpus() bool { return u.any || len(u.devices) > 0 }
+
+// uses returns how a pod uses GPUs: as a resource, by a claim or by their device nodes. A
 // mount of all of /dev does not count, since DaemonSets for disks have it.
-func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, known map[claim]bool) (bool, error) {
+func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, known map[claim][]string) (out use, err error) {
 	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, container := range list {
 			for name := range container.Resources.Limits {
 				if v.GPU(string(name)) {
-					return true, nil
+					return use{any: true}, nil
 				}
 			}
 		}
@@ -141,24 +151,21 @@ func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemo
 		}
 		at := path.Clean(volume.HostPath.Path)
 		if at == "/dev" && !daemon || v.Device(at) {
-			return true, nil
+			return use{any: true}, nil
 		}
 	}
 	for _, name := range claimsOf(pod) {
 		at := claim{pod.Namespace, name}
-		ours, ok := known[at]
+		devices, ok := known[at]
 		if !ok {
-			var err error
-			if ours, err = c.claims(ctx, v, at.namespace, at.name); err != nil && !errors.IsNotFound(err) {
-				return false, err
+			if devices, err = c.claims(ctx, v, at.namespace, at.name); err != nil && !errors.IsNotFound(err) {
+				return use{}, err
 			}
-			known[at] = ours
+			known[at] = devices
 		}
-		if ours {
-			return true, nil
-		}
+		out.devices = append(out.devices, devices...)
 	}
-	return false, nil
+	return out, nil
 }
 
 // claim is the name of a ResourceClaim.

@@ -1,14 +1,52 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	resource "k8s.io/api/resource/v1"
 
+	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // ViewSlices counts the devices of the vendor's DRA driver by mode, "" for an unknown mode or a GPU
-// without MIG. An incomplete pool of the latest generation does not count.
+// without MIG.
 func ViewSlices(v *vendor.Vendor, all []resource.ResourceSlice) map[string]int {
+	out := make(map[string]int)
+	for _, s := range latest(v, all) {
+		for _, d := range s.Spec.Devices {
+			if mode, ok := modeOf(v, d); ok {
+				out[mode]++
+			}
+		}
+	}
+	return out
+}
+
+// ViewDevices returns the devices that [ViewSlices] counts, with their GPUs.
+func ViewDevices(v *vendor.Vendor, all []resource.ResourceSlice) (out []sequence.Device) {
+	for _, s := range latest(v, all) {
+		for _, d := range s.Spec.Devices {
+			if _, ok := modeOf(v, d); !ok {
+				continue
+			}
+			one := sequence.Device{Pool: s.Spec.Pool.Name, Name: d.Name}
+			for _, attribute := range v.Parents {
+				if value := text(d, resource.QualifiedName(attribute)); value != "" {
+					one.GPU = append(one.GPU, strings.ToLower(value))
+				}
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// latest returns the slices of the vendor's driver in the latest generation of each pool. An incomplete
+// pool has none.
+func latest(v *vendor.Vendor, all []resource.ResourceSlice) (out []resource.ResourceSlice) {
 	pools := make(map[string][]resource.ResourceSlice)
 	for _, s := range all {
 		if s.Spec.Driver != v.Driver {
@@ -23,17 +61,9 @@ func ViewSlices(v *vendor.Vendor, all []resource.ResourceSlice) map[string]int {
 		}
 		pools[pool] = append(pools[pool], s)
 	}
-	out := make(map[string]int)
-	for _, pool := range pools {
-		if int64(len(pool)) != pool[0].Spec.Pool.ResourceSliceCount {
-			continue
-		}
-		for _, s := range pool {
-			for _, d := range s.Spec.Devices {
-				if mode, ok := modeOf(v, d); ok {
-					out[mode]++
-				}
-			}
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		if pool := pools[name]; int64(len(pool)) == pool[0].Spec.Pool.ResourceSliceCount {
+			out = append(out, pool...)
 		}
 	}
 	return out

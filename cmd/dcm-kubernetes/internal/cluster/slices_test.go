@@ -51,3 +51,30 @@ func TestViewSlices(t *testing.T) {
 		})
 	}
 }
+
+func TestViewDevices(t *testing.T) {
+	for name, test := range map[string]struct {
+		vendor     *vendor.Vendor
+		attributes map[resource.QualifiedName]string
+		want       string
+	}{
+		"GPU of AMD":           {vendor.AMD, map[resource.QualifiedName]string{"type": "amdgpu", "pciAddr": "0000:0A:00.0"}, "[{n1 d [0000:0a:00.0]}]"},
+		"partition of AMD":     {vendor.AMD, map[resource.QualifiedName]string{"type": "amdgpu-partition", "parentPciAddr": "0000:0a:00.0"}, "[{n1 d [0000:0a:00.0]}]"},
+		"GPU of NVIDIA":        {vendor.NVIDIA, map[resource.QualifiedName]string{"type": "gpu", "uuid": "GPU-1", "resource.kubernetes.io/pciBusID": "0000:0a:00.0"}, "[{n1 d [gpu-1 0000:0a:00.0]}]"},
+		"MIG instance":         {vendor.NVIDIA, map[resource.QualifiedName]string{"type": "mig", "uuid": "MIG-2", "parentUUID": "GPU-1"}, "[{n1 d [mig-2 gpu-1]}]"},
+		"unknown GPU":          {vendor.AMD, map[resource.QualifiedName]string{"type": "amdgpu"}, "[{n1 d []}]"},
+		"for virtual machines": {vendor.NVIDIA, map[resource.QualifiedName]string{"type": "vfio", "uuid": "GPU-1"}, "[]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := slice(test.vendor.Driver, "n1", 1, 1)
+			d := resource.Device{Name: "d", Attributes: make(map[resource.QualifiedName]resource.DeviceAttribute)}
+			for key, value := range test.attributes {
+				d.Attributes[key] = resource.DeviceAttribute{StringValue: &value}
+			}
+			s.Spec.Devices = append(s.Spec.Devices, d)
+			if got := fmt.Sprint(cluster.ViewDevices(test.vendor, []resource.ResourceSlice{s})); got != test.want {
+				t.Errorf("there are %s, want %s", got, test.want)
+			}
+		})
+	}
+}

@@ -151,8 +151,14 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// newControl starts etcd, the API server and the controllers, with additional ones.
-func newControl(t *testing.T, more ...string) *control {
+// extra is what a control plane has in addition to the defaults.
+type extra struct {
+	controllers []string
+	server      []string // options of the API server
+}
+
+// newControl starts etcd, the API server and the controllers.
+func newControl(t *testing.T, more extra) *control {
 	t.Helper()
 	programs, dir := made(t, controlPlane...), t.TempDir()
 	port := ports(t, 3)
@@ -170,11 +176,12 @@ func newControl(t *testing.T, more ...string) *control {
 		"--authorization-mode=Node,RBAC", "--disable-admission-plugins=ServiceAccount,Priority", "--service-cluster-ip-range=10.96.0.0/24",
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=" + filepath.Join(dir, "sa.key"),
 		"--service-account-signing-key-file=" + filepath.Join(dir, "sa.key")}
+	c.args = append(c.args, more.server...)
 	c.serve()
 	write(t, filepath.Join(dir, "kubeconfig"), fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
 		"users":[{"name":"c","user":{"token":"root"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`, c.url))
-	controllers := append([]string{"daemonset-controller", "disruption-controller", "node-lifecycle-controller"}, more...)
+	controllers := append([]string{"daemonset-controller", "disruption-controller", "node-lifecycle-controller"}, more.controllers...)
 	begin(t, dir, filepath.Join(programs, "kube-controller-manager"), "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--leader-elect=false",
 		"--secure-port=0", "--controllers="+strings.Join(controllers, ","), "--kube-api-qps=1000", "--kube-api-burst=2000",
 		"--node-monitor-grace-period=24h", "--concurrent-daemonset-syncs=4")

@@ -15,7 +15,7 @@ import (
 // TestHelm runs the commands of packaging/kubernetes/README.md with the real Helm, API server, DaemonSet
 // controller and garbage collector: it installs the chart, changes nodes, and removes the release.
 func TestHelm(t *testing.T) {
-	w := bareWorld(t, "garbage-collector-controller")
+	w := bareWorld(t, extra{controllers: []string{"garbage-collector-controller"}})
 	made(t, "helm")
 	w.plugin()
 	two := []string{"n1", "n2"}
@@ -79,11 +79,17 @@ func (w *world) installed() (names []string) {
 // awaitInstalled waits until exactly these objects are left.
 func (w *world) awaitInstalled(t *testing.T, want []string) {
 	t.Helper()
-	slices.Sort(want)
-	for got := w.installed(); !slices.Equal(got, want); got = w.installed() {
+	w.await(t, want, w.installed)
+}
+
+// await polls until get returns these names.
+func (w *world) await(t *testing.T, want []string, get func() []string) {
+	t.Helper()
+	want = slices.Sorted(slices.Values(want))
+	for got := get(); !slices.Equal(slices.Sorted(slices.Values(got)), want); got = get() {
 		select {
 		case <-w.ctx.Done():
-			t.Fatalf("installed are %q, want %q", got, want)
+			t.Fatalf("found %q, want %q", got, want)
 		case <-time.After(200 * time.Millisecond): // these objects are not watched here
 		}
 	}

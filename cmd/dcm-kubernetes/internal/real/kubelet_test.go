@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
 )
 
 // play simulates the scheduler and all kubelets. A bound pod runs and is ready, and a deleted pod
@@ -138,8 +140,12 @@ func (w *world) offer(name string, partitions int) {
 
 const slicesOf = "/apis/resource.k8s.io/v1/resourceslices"
 
-// publish writes the ResourceSlices, as AMD's DRA driver does when it starts.
+// publish writes the ResourceSlices, as a DRA driver does when it starts.
 func (w *world) publish(name string) {
+	if account, err := w.dcm[name].Account(w.ctx); err == nil && account.MIG().GPUs > 0 {
+		w.slice(name, "gpu.nvidia.com", migDevices(account))
+		return
+	}
 	var devices []any
 	for mode, n := range w.dcm[name].Modes() {
 		for i := range n {
@@ -147,7 +153,28 @@ func (w *world) publish(name string) {
 				"type": object{"string": "amdgpu-partition"}, "partitionProfile": object{"string": mode}}})
 		}
 	}
+	w.slice(name, "gpu.amd.com", devices)
+}
+
+// migDevices returns the devices that NVIDIA's DRA driver publishes. A GPU with MIG on is none.
+func migDevices(account client.Account) (devices []any) {
+	text := func(value string) object { return object{"string": value} }
+	for _, g := range account.GPUs {
+		if len(g.Mode.Slices) == 0 && g.Partitions == 1 {
+			devices = append(devices, object{"name": fmt.Sprintf("gpu-%d", g.Index), "attributes": object{
+				"type": text("gpu"), "uuid": text(g.UUID), "resource.kubernetes.io/pciBusID": text(g.Address)}})
+		}
+		for i, profile := range g.Mode.Slices {
+			devices = append(devices, object{"name": fmt.Sprintf("gpu-%d-mig-%d", g.Index, i), "attributes": object{
+				"type": text("mig"), "uuid": text(fmt.Sprintf("MIG-%d-%d", g.Index, i)), "parentUUID": text(g.UUID), "profile": text(profile)}})
+		}
+	}
+	return devices
+}
+
+// slice replaces the ResourceSlice of a node.
+func (w *world) slice(name, driver string, devices []any) {
 	w.do(http.MethodDelete, slicesOf+"/"+name, nil)
-	w.do(http.MethodPost, slicesOf, object{"metadata": object{"name": name}, "spec": object{"driver": "gpu.amd.com", "nodeName": name,
+	w.do(http.MethodPost, slicesOf, object{"metadata": object{"name": name}, "spec": object{"driver": driver, "nodeName": name,
 		"pool": object{"name": name, "generation": 1, "resourceSliceCount": 1}, "devices": devices}})
 }

@@ -21,7 +21,7 @@ import (
 func TestOverlays(t *testing.T) {
 	for overlay, namespace := range map[string]string{"plain": "dcm", "amd-gpu-operator": "kube-amd-gpu", "nvidia-gpu-operator": "gpu-operator"} {
 		t.Run(overlay, func(t *testing.T) {
-			w := bareWorld(t)
+			w := bareWorld(t, extra{})
 			if overlay != "plain" { // the operator created its namespace
 				w.do(http.MethodPost, "/api/v1/namespaces", object{"metadata": object{"name": namespace}})
 			}

@@ -20,7 +20,7 @@ import (
 // DaemonSet controller. Simulated are the registry with the copy to it, the scheduler, the kubelets
 // and the GPUs.
 func TestWalk(t *testing.T) {
-	w := bareWorld(t)
+	w := bareWorld(t, extra{})
 	w.plugin()
 	three := []string{"n1", "n2", "n3"}
 	for _, name := range three {

@@ -53,15 +53,14 @@ type world struct {
 	most    int               // maximum so far
 }
 
-// bareWorld returns a world with a namespace and the kubelets, without dcm, and with additional
-// controllers.
-func bareWorld(t *testing.T, controllers ...string) *world {
+// bareWorld returns a world with a namespace and the kubelets, without dcm.
+func bareWorld(t *testing.T, more extra) *world {
 	if os.Getenv("DCM_KUBERNETES") == "" {
 		t.Skip("run by make test-kubernetes")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	w := &world{control: newControl(t, controllers...), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
+	w := &world{control: newControl(t, more), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
 		changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
 	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
@@ -73,8 +72,11 @@ func bareWorld(t *testing.T, controllers ...string) *world {
 
 // newWorld returns a world with everything but the agents installed, by the overlay for a cluster
 // without AMD's operator.
-func newWorld(t *testing.T) *world {
-	w := bareWorld(t)
+func newWorld(t *testing.T) *world { return newWorldWith(t, extra{}) }
+
+// newWorldWith is newWorld with more in its control plane.
+func newWorldWith(t *testing.T, more extra) *world {
+	w := bareWorld(t, more)
 	w.config("config.json", text)
 	w.install("plain")
 	return w

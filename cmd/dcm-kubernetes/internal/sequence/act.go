@@ -57,14 +57,21 @@ type Evict struct{ Pods []Pod }
 type Delete struct{ Pods []Pod }
 
 // Use applies the target through dcm.
-
 type Use struct{ Target Target }
 
-func (Rest) act()   {}
-func (Wait) act()   {}
-func (Patch) act()  {}
-func (Take) act()   {}
-func (Free) act()   {}
-func (Evict) act()  {}
-func (Delete) act() {}
-func (Use) act()    {}
+// TaintDevices keeps the scheduler from allocating devices of the node.
+type TaintDevices struct{ Devices []string }
+
+// UntaintDevices removes these taints.
+type UntaintDevices struct{ Devices []string }
+
+func (Rest) act()           {}
+func (Wait) act()           {}
+func (Patch) act()          {}
+func (Take) act()           {}
+func (Free) act()           {}
+func (Evict) act()          {}
+func (Delete) act()         {}
+func (Use) act()            {}
+func (TaintDevices) act()   {}
+func (UntaintDevices) act() {}

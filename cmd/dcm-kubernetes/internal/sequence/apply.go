@@ -16,6 +16,8 @@ func applying(s Input, op Operation) Step {
 		return wait(s, "Applying", "dcm changes the GPUs")
 	case !ok:
 		return withdrawn(s, op)
+	case target != op.Target && len(op.GPUs) > 0:
+		return refresh(s, op, &Outcome{Reason: PartitionFailure, Message: "another profile was selected before the change: " + target.Profile})
 	case target != op.Target:
 		op.Target, op.Outcome, op.Since = target, nil, s.Now
 		return keep(op, "Applying", "another profile was selected meanwhile: "+target.Profile)
@@ -23,6 +25,8 @@ func applying(s Input, op Operation) Step {
 		return Step{Act: Wait{For: s.Times.Retry - s.Now.Sub(op.Since)}, Condition: isFalse(op.Outcome.Reason, op.Outcome.Message)}
 	case s.Plan == nil:
 		return wait(s, "Looking", "reading what the profile would change")
+	case s.Used == nil && exceeds(s, op):
+		return refresh(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "the change concerns other GPUs than those that were drained"})
 	case s.Plan.Refusal != nil && op.Outcome == nil:
 		return refresh(s, op, s.Plan.Refusal)
 	case s.Used == nil || s.Used.Target != target:
@@ -36,6 +40,12 @@ func applying(s Input, op Operation) Step {
 // failure is reported now and not at the end.
 func used(s Input, op Operation) Step {
 	why := s.Used.Failed
+	if why != nil && len(op.GPUs) > 0 {
+		// A pod on another GPU may be in the way.
+		next := *why
+		next.Whole = true
+		why = &next
+	}
 	if why == nil || s.Used.Undone {
 		return refresh(s, op, why)
 	}
@@ -84,7 +94,7 @@ func refresh(s Input, op Operation, why *Outcome) Step {
 // refreshing waits until the node offers the partitions that it has.
 func refreshing(s Input, op Operation) Step {
 	target, ok := s.Target()
-	if ok && target != op.Target {
+	if ok && target != op.Target && len(op.GPUs) == 0 {
 		op.Target, op.Phase, op.Since, op.Outcome = target, Draining, s.Now, nil
 		op.Listed, op.Stale = false, nil
 		return keep(op, "Draining", "another profile was selected meanwhile: "+target.Profile)

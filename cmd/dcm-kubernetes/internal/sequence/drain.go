@@ -90,10 +90,16 @@ func begin(s Input, op Operation) Step {
 	slices.Sort(op.Operands)
 	op.Paused = pausable(s.Node)
 	event := &Event{Reason: InProgressReason, Note: "draining pods that use GPUs, for profile " + op.Profile, Key: op.ID}
+	cordon, taint := true, true
+	if devices, ok := spared(s); ok {
+		op.Phase, op.GPUs, op.Devices = Sparing, s.Plan.GPUs, devices
+		cordon, taint = s.Node.Cordoned, s.Node.Tainted
+		event.Note = fmt.Sprintf("draining pods that use %d of %d devices, for profile %s", len(devices), len(s.Pods.Devices), op.Profile)
+	}
 	if last := s.Node.Last; last != nil && last.Target == op.Target && last.State == Failure {
 		event.Reason = Retrying
 	}
-	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true, Event: event},
+	return Step{Act: Patch{Op: &op, State: InProgress, Cordon: cordon, Taint: taint, Event: event},
 		Condition: isFalse("Draining", event.Note)}
 }
 
@@ -137,11 +143,12 @@ func draining(s Input, op Operation) Step {
 		return wait(s, "Looking", "reading what the profile would change")
 	case s.Plan.Refusal != nil:
 		return undo(s, op, s.Plan.Refusal)
-	case !s.Plan.Changes:
+	case !s.Plan.Changes, exceeds(s, op):
 		return undo(s, op, nil)
 	case !s.Node.Cordoned || !s.Node.Tainted || unpaused(s.Node, op):
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "the node was uncordoned during the drain; it is cordoned again")}
 	}
+	s.Pods = affected(s, op)
 	going := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return p.Stays })
 	left := slices.Concat(s.Pods.Work, going)
 	condition := isFalse("Draining", "waits for "+list(left))

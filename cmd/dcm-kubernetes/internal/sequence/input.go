@@ -15,6 +15,7 @@ type Phase string
 
 const (
 	Waiting    Phase = "waiting"    // for the budget
+	Sparing    Phase = "sparing"    // only the GPUs that change are tainted; their pods are evicted
 	Draining   Phase = "draining"   // cordoned and tainted; pods are evicted
 	Applying   Phase = "applying"   // no pod uses the GPUs; dcm applies the profile
 	Refreshing Phase = "refreshing" // the taint is removed; the device plugin counts again
@@ -32,6 +33,7 @@ type Outcome struct {
 	Message string `json:"message"`          // reason and hint
 	Retry   bool   `json:"retry,omitempty"`  // a retry may succeed
 	Judged  string `json:"judged,omitempty"` // the labels that did not permit the change
+	Whole   bool   `json:"whole,omitempty"`  // the change of some GPUs failed: drain the whole node next time
 }
 
 // Operation is the current change, in the form of the node's annotation.
@@ -49,6 +51,8 @@ type Operation struct {
 	Stale       []string  `json:"stale,omitempty"`    // UIDs of pods to restart, since they tolerate the taint
 	Sliced      bool      `json:"sliced,omitempty"`   // a DRA driver published partitions in ResourceSlices
 	Outcome     *Outcome  `json:"outcome,omitempty"`
+	GPUs        []string  `json:"gpus,omitempty"`    // the only GPUs that change, by address and UUID; empty for all
+	Devices     []string  `json:"devices,omitempty"` // their devices in ResourceSlices
 
 	Paused  map[string]string `json:"paused,omitempty"`  // labels that select operands, with their values from before
 	Emptied bool              `json:"emptied,omitempty"` // no pod uses the GPUs: all of these labels are paused
@@ -89,7 +93,8 @@ type Input struct {
 	Plan   *Plan
 	Pods   *Pods
 	Leases *Leases
-	Tidy   bool // leases of an earlier change may remain
+	Taints *DeviceTaints
+	Tidy   bool // leases and device taints of an earlier change may remain
 	Used   *Used
 }
 
@@ -184,6 +189,7 @@ type Plan struct {
 	Changes bool
 	Reload  bool
 	Refusal *Outcome
+	GPUs    []string // the only GPUs that change, by address and UUID; empty for all
 }
 
 // Pods are the node's pods that use or serve GPUs.
@@ -195,7 +201,20 @@ type Pods struct {
 	Strategy string // the device plugin's setting for MIG; "" if it has none
 	Rival    string // another program that partitions these GPUs, with a hint; "" for none
 
-	Slices map[string]int // devices in the node's ResourceSlices, by mode; nil without a DRA driver
+	Slices  map[string]int // devices in the node's ResourceSlices, by mode; nil without a DRA driver
+	Devices []Device       // the same devices
+}
+
+// Device is a device in the node's ResourceSlices.
+type Device struct {
+	Pool, Name string
+	GPU        []string // address and UUID of its GPU; empty if unknown
+}
+
+// DeviceTaints are the taints of devices that an agent of the node has created.
+type DeviceTaints struct {
+	Served  bool     // the API server has them
+	Devices []string // tainted devices
 }
 
 // Pod is a pod of the node.
@@ -208,6 +227,7 @@ type Pod struct {
 	Stays                bool      // it tolerates the taint
 	NotBefore            time.Time // the earliest time of the next eviction request
 	Refused              string    // the reason why the last eviction request was refused
+	Devices              []string  // the devices it uses, as "POOL/DEVICE"; nil if it may use any GPU
 }
 
 // Leases are the budget. A node may change while it holds a Lease.
@@ -258,7 +278,7 @@ func (s Input) Planned() (Target, bool) {
 }
 
 // Wanted are the inputs that [Next] needs in addition to the node, the configuration and the host.
-type Wanted struct{ Plan, Pods, Leases bool }
+type Wanted struct{ Plan, Pods, Leases, Taints bool }
 
 // Wants returns the inputs to read. A node whose target is applied needs none.
 func Wants(s Input) Wanted {
@@ -268,11 +288,13 @@ func Wants(s Input) Wanted {
 	switch {
 	case op == nil:
 		idle := !selected || s.Host.Down != "" || s.Host.Running || settled(s) != nil
-		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy}
+		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy, Taints: s.Tidy}
 	case op.Phase == Waiting:
 		// Many nodes may wait and poll, so pods are read only by a node with a Lease.
 
-		return Wanted{Plan: selected, Pods: holds(s), Leases: true}
+		return Wanted{Plan: selected, Pods: holds(s), Leases: true, Taints: holds(s)}
+	case op.Phase == Sparing:
+		return Wanted{Plan: selected, Pods: true, Taints: true}
 	case op.Phase == Draining:
 		return Wanted{Plan: selected, Pods: true}
 	case op.Phase == Applying:

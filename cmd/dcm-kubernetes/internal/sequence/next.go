@@ -14,18 +14,20 @@ func Next(s Input) Step {
 	switch {
 	case op == nil:
 		return idle(s)
-	case op.Since.After(s.Now) && slices.Contains([]Phase{Waiting, Draining, Applying, Refreshing}, op.Phase):
+	case op.Since.After(s.Now) && slices.Contains([]Phase{Waiting, Sparing, Draining, Applying, Refreshing}, op.Phase):
 		// The clock was set back. Otherwise no time limit would end before it catches up.
 		op := *op
 		op.Since = s.Now
-		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned || op.Phase != Waiting, Taint: s.Node.Tainted},
+		return Step{Act: Patch{Op: &op, State: s.Node.State, Cordon: s.Node.Cordoned || op.Phase != Waiting && op.Phase != Sparing, Taint: s.Node.Tainted},
 			Condition: isFalse("Looking", "the host's clock was set back; the time limits of this phase restart")}
-	case s.Host.Down != "" && op.Phase != Draining:
+	case s.Host.Down != "" && op.Phase != Draining && op.Phase != Sparing:
 		return wait(s, "HostUnreachable", "cannot query dcm on the host: "+s.Host.Down+"; the change continues when it answers")
 	}
 	switch op.Phase {
 	case Waiting:
 		return waiting(s, *op)
+	case Sparing:
+		return sparing(s, *op)
 	case Draining:
 		return draining(s, *op)
 	case Applying:
@@ -41,6 +43,9 @@ func Next(s Input) Step {
 func idle(s Input) Step {
 	if names := mine(s); len(names) > 0 {
 		return Step{Act: Free{Leases: names}, Condition: resting(s)}
+	}
+	if s.Taints != nil && len(s.Taints.Devices) > 0 {
+		return Step{Act: UntaintDevices{Devices: s.Taints.Devices}, Condition: resting(s)}
 	}
 	target, ok := s.Target()
 	switch {

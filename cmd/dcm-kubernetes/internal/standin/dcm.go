@@ -20,6 +20,9 @@ import (
 // GPUs is the number of GPUs of the simulated host.
 const GPUs = 8
 
+// Address returns the PCI address of a GPU.
+func Address(i int) string { return fmt.Sprintf("0000:%02x:00.0", i+1) }
+
 // DCM is the dcm of a host. Its GPUs have the modes of MI300X and change immediately.
 type DCM struct {
 	// Fail, if set, returns the failure of a run.
@@ -110,7 +113,7 @@ func (d *DCM) Account(context.Context) (agent.Account, error) {
 		a.Health.State = "changing"
 	}
 	for i := range GPUs {
-		a.GPUs = append(a.GPUs, agent.GPU{Index: i, Vendor: "amd", Partitions: parts(d.compute)})
+		a.GPUs = append(a.GPUs, agent.GPU{Index: i, Address: Address(i), Vendor: "amd", Partitions: parts(d.compute)})
 		a.GPUs[i].Mode.Compute, a.GPUs[i].Mode.Memory = d.compute, d.memory
 	}
 	return a, nil
@@ -182,6 +185,9 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	plan := agent.Plan{Reload: memory != d.memory}
 	if compute != d.compute || memory != d.memory {
 		plan.Steps = []string{fmt.Sprintf("%s/%s to %s/%s", d.compute, d.memory, compute, memory)}
+		for i := range GPUs {
+			plan.GPUs = append(plan.GPUs, Address(i))
+		}
 	}
 	return plan, nil
 }

@@ -91,6 +91,7 @@ func (d *DCM) planMIG(text, profile string) (agent.Plan, error) {
 	for i := range want {
 		if want[i] != d.mig[i] {
 			plan.Steps = append(plan.Steps, fmt.Sprintf("GPU %d from %q to %q", i, d.mig[i], want[i]))
+			plan.GPUs = append(plan.GPUs, Address(i))
 		}
 	}
 	return plan, nil
@@ -105,7 +106,7 @@ func (d *DCM) h100() agent.Account {
 		a.Health.State = "changing"
 	}
 	for i, shape := range d.mig {
-		g := agent.GPU{Index: i, Vendor: "nvidia", Driver: "nvidia"}
+		g := agent.GPU{Index: i, Address: Address(i), UUID: fmt.Sprintf("GPU-%d", i), Vendor: "nvidia", Driver: "nvidia"}
 		switch g.Mode.Whole, g.Partitions = "MIG on, empty", 0; {
 		case shape == off:
 			g.Mode.Whole, g.Partitions = off, 1

@@ -22,6 +22,7 @@ type Vendor struct {
 	Devices   []string          // prefixes of the paths of device nodes
 	Driver    string            // DRA driver in claims and slices
 	Kinds     map[string]string // values of the attribute "type" of its devices, and the attribute with the mode
+	Parents   []string          // attributes of its devices with the PCI address or UUID of their GPU
 
 	Plugin   string   // image of the device plugin
 	Operands []string // images of other operands
@@ -65,6 +66,7 @@ var AMD = &Vendor{
 	Devices:   []string{"/dev/kfd", "/dev/dri"},
 	Driver:    "gpu.amd.com",
 	Kinds:     map[string]string{"amdgpu": "partitionProfile", "amdgpu-partition": "partitionProfile"},
+	Parents:   []string{"pciAddr", "parentPciAddr"},
 
 	Plugin:   "k8s-device-plugin",
 	Operands: []string{"device-metrics-exporter"},
@@ -88,6 +90,7 @@ var NVIDIA = &Vendor{
 	Devices:   []string{"/dev/nvidia"},
 	Driver:    "gpu.nvidia.com",
 	Kinds:     map[string]string{"gpu": "", "mig": "profile"},
+	Parents:   []string{"uuid", "parentUUID", "pcieBusID", "resource.kubernetes.io/pciBusID"},
 
 	Plugin:   "k8s-device-plugin",
 	Operands: []string{"gpu-feature-discovery", "dcgm", "dcgm-exporter"},
