@@ -35,6 +35,9 @@ type control struct {
 	http   *http.Client
 	server *process
 	args   []string
+
+	controllers *process // kube-controller-manager
+	names       []string // of its controllers
 }
 
 // process is a process that the test started.
@@ -181,11 +184,30 @@ func newControl(t *testing.T, more extra) *control {
 	write(t, filepath.Join(dir, "kubeconfig"), fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
 		"users":[{"name":"c","user":{"token":"root"}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"c"}}]}`, c.url))
-	controllers := append([]string{"daemonset-controller", "disruption-controller", "node-lifecycle-controller"}, more.controllers...)
-	begin(t, dir, filepath.Join(programs, "kube-controller-manager"), "--kubeconfig="+filepath.Join(dir, "kubeconfig"), "--leader-elect=false",
-		"--secure-port=0", "--controllers="+strings.Join(controllers, ","), "--kube-api-qps=1000", "--kube-api-burst=2000",
-		"--node-monitor-grace-period=24h", "--concurrent-daemonset-syncs=4")
+	c.names = append([]string{"daemonset-controller", "disruption-controller", "node-lifecycle-controller"}, more.controllers...)
+	c.startControllers()
 	return c
+}
+
+// startControllers starts kube-controller-manager.
+func (c *control) startControllers() {
+	c.t.Helper()
+	c.controllers = begin(c.t, c.dir, filepath.Join(cache(), "kube-controller-manager"), "--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--leader-elect=false",
+		"--secure-port=0", "--controllers="+strings.Join(c.names, ","), "--kube-api-qps=1000", "--kube-api-burst=2000",
+		"--node-monitor-grace-period=24h", "--concurrent-daemonset-syncs=4")
+}
+
+// outage ends the API server. kube-controller-manager ends too: it cannot renew its lease in a cluster.
+func (c *control) outage() {
+	c.server.kill()
+	c.controllers.kill()
+}
+
+// endOutage starts both again.
+func (c *control) endOutage() {
+	c.t.Helper()
+	c.serve()
+	c.startControllers()
 }
 
 // serve starts the API server and waits until it is ready.

@@ -15,8 +15,7 @@ import (
 const outageLimit = 15 * time.Second
 
 // TestOutage ends the API server during a change. The agent continues soon after the server is back,
-// although its requests have failed for a minute. The end of the change takes longer: it needs a new pod
-// of the device plugin, and the DaemonSet controller waits up to a minute before it reads pods again.
+// although its requests have failed for a minute.
 func TestOutage(t *testing.T) {
 	w := newWorld(t)
 	w.plugin()
@@ -34,10 +33,10 @@ func TestOutage(t *testing.T) {
 	for _, profile := range []string{"small", "whole"} {
 		r.inChange(t, profile, func() {
 			w.until("applying", n1, func(o object) bool { return phase(o) == sequence.Applying })
-			w.server.kill()
+			w.outage()
 		})
 		<-time.After(away)
-		w.serve()
+		w.endOutage()
 		up := time.Now()
 		w.until("the next phase", n1, func(o object) bool { return phase(o) == sequence.Refreshing || applied(profile, "success")(o) })
 		took := time.Since(up)

@@ -152,10 +152,10 @@ func TestReal(t *testing.T) {
 		}
 		w.label("n2", "whole")
 		w.until("a change", []string{"n2"}, func(o object) bool { return phase(o) != "" && phase(o) != sequence.Waiting })
-		w.server.kill()
+		w.outage()
 		begun := time.Now()
 		<-time.After(away)
-		w.serve()
+		w.endOutage()
 		up := time.Now()
 		w.until("success", []string{"n2"}, applied("whole", "success"))
 		w.free()

@@ -64,6 +64,22 @@ func TestWalk(t *testing.T) {
 	if w.most > 3 {
 		t.Errorf("%d nodes concurrently", w.most)
 	}
+	t.Run("pools", func(t *testing.T) {
+		for _, command := range walk(t, "Pools") {
+			kubelets.shell(bin, command)
+		}
+		w.mu.Lock()
+		w.now, w.most = 0, 0
+		w.mu.Unlock()
+		for _, name := range three[:2] {
+			w.label(name, "spx")
+		}
+		w.until("success", three[:2], applied("spx", "success"))
+		w.free()
+		if w.most != 1 {
+			t.Errorf("%d nodes of the pool concurrently", w.most)
+		}
+	})
 }
 
 // shell runs commands in the checkout. bin is the home directory, and has further programs.
