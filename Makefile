@@ -55,7 +55,8 @@ help:
 #:
 #: Check and test (without root: go test ./...)
 #:   demo              as ./install.sh --demo, without installing what it needs
-#:   node              a shell on a simulated node of eight MI300X with dcm; as root
+#:   node              a shell on a simulated node with dcm; as root; KIND=mi300x-8, or another
+#:                     of 'dcm-sim kinds'
 #:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
 #:   test              all tests; as root
 #:   race              the packages with goroutines, under the race detector
@@ -163,15 +164,26 @@ hardware-kit:
 install:
 	./install.sh
 
-demo: PACKAGERS = deb
-demo: packages bin/demo
-	exec bin/demo -dist $(DIST)
+demo: demo-package bin/demo
+	exec bin/demo -dist $(DIST)/demo
 
-# A shell on the simulated node, with dcm installed. Only the package of this host is built.
-node: PACKAGERS = deb
-node: ARCHES = $(shell $(GO) env GOARCH)
-node: packages bin/demo
-	exec bin/demo -dist $(DIST) -shell
+# A shell on the simulated node, with dcm installed.
+node: demo-package bin/demo
+	exec bin/demo -dist $(DIST)/demo -shell -kind $(KIND)
+
+KIND = mi300x-8
+
+# The package of the demo, for this host. It is not compressed, since compression takes longer
+# than a build with a warm cache. It is not in DIST, so that it is not installed instead of a
+# package of 'make packages'.
+.PHONY: demo-package
+demo-package: ARCH = $(shell $(GO) env GOARCH)
+demo-package:
+	rm -rf $(DIST)/demo
+	mkdir -p $(DIST)/demo
+	STAGE=$(DIST)/demo/stage packaging/stage.sh $(ARCH)
+	sed 's/^  compression: xz$$/  compression: none/' $(RECIPE) >$(DIST)/demo/nfpm.yaml
+	STAGE=$(DIST)/demo/stage ARCH=$(ARCH) $(GO) tool nfpm package -f $(DIST)/demo/nfpm.yaml -p deb -t $(DIST)/demo/
 
 # All tests, as root. `go test ./...` runs those that need neither root nor a container.
 # There is no time limit, since a busy machine would exceed it: each wait in a test has its
@@ -195,7 +207,7 @@ roots: bin/roots
 
 # Programs that run containers are built, since 'go run' does not forward signals.
 bin/%: $(shell find internal/testkit/e2e -type f) go.mod
-	$(GO) build -o $@ ./internal/testkit/e2e/$*
+	$(GO) build -trimpath -o $@ ./internal/testkit/e2e/$*
 
 RACY = frontends/status frontends/status/gather app/leaseservice app/reservations app/agentservice leases/exclusive engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
 

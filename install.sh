@@ -310,9 +310,9 @@ install) host_install "$host" ;;
 	steps=3
 	# shellcheck disable=SC2046 # each word is a package
 	stage "installing packages" need "$host" $(containers "$host")
-	stage "compiling and packing dcm" as_caller make packages bin/demo "ARCHES=$(go env GOARCH)" PACKAGERS=deb
+	stage "compiling and packing dcm" as_caller make --silent demo-package bin/demo
 	say "step 3 of $steps: demo"
-	as_root bin/demo ${2:+"-keep"}
+	as_root bin/demo -dist dist/demo ${2:+"-keep"}
 	;;
 --test)
 	find_go

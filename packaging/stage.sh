@@ -14,12 +14,14 @@ ldflags=${LDFLAGS:--s -w -X main.version=$version}
 gcflags=dcm/...=-l
 stage=${STAGE:-dist/stage}/$arch
 
+# The completions are built with the same flags, so that Go compiles each package once.
+set -- -trimpath -buildvcs=false -gcflags "$gcflags" -ldflags "$ldflags"
+
 rm -rf "$stage"
 mkdir -p "$stage/man" "$stage/completion"
 
 for program in dcm dcm-service dcm-smi dcm-nvml dcm-guard; do
-	CGO_ENABLED=0 GOOS=linux GOARCH=$arch \
-		go build -trimpath -gcflags "$gcflags" -ldflags "$ldflags" -buildvcs=false -o "$stage/$program" "./cmd/$program"
+	CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build "$@" -o "$stage/$program" "./cmd/$program"
 done
 
 # -n: no name and no time stamp in the result.
@@ -29,5 +31,5 @@ done
 
 # A program of ARCH may not run on this host. The completions are the same on all.
 for shell in bash zsh fish; do
-	CGO_ENABLED=0 go run ./cmd/dcm completion "$shell" >"$stage/completion/dcm.$shell"
+	CGO_ENABLED=0 go run "$@" ./cmd/dcm completion "$shell" >"$stage/completion/dcm.$shell"
 done
