@@ -67,6 +67,22 @@ func (s Seed) NVML(lib string) error {
 	return nil
 }
 
+// NVIDIA adds the stand-in of NVIDIA's library, and the settings that dcm's units need in a container. lib is the stand-in's file.
+func (s Seed) NVIDIA(lib string) error {
+	if err := s.NVML(lib); err != nil {
+		return err
+	}
+	// systemd 252 mounts a new /proc for units, without the simulated files.
+	for _, unit := range []string{"dcm", "dcm-apply", "dcm-change", "dcm-reserve", "dcm-make@"} {
+		s["/etc/systemd/system/"+unit+".service.d/sim.conf"] = File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
+	}
+	// systemd finds char-nvidia-caps in /proc/devices, which a container shares with its host.
+	for _, unit := range []string{"dcm", "dcm-reserve"} {
+		s["/etc/systemd/system/"+unit+".service.d/caps.conf"] = File{Content: []byte("[Service]\nDeviceAllow=char-509 rw\n")}
+	}
+	return nil
+}
+
 // DevicePrograms is a file. If it exists, systemd in the container attaches device programs
 // to cgroups, as on a host. Without it DeviceAllow= has no effect there.
 const DevicePrograms = "/etc/e2e/device-programs"

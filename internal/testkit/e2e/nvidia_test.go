@@ -23,16 +23,8 @@ func nvidiaNode(t *testing.T, recipe e2e.Recipe, p product, kind, lib string, mo
 	t.Helper()
 	seed := e2e.Seed{simulated: {Content: []byte(kindOf(kind))}}
 	maps.Copy(seed, more)
-	if err := seed.NVML(lib); err != nil {
+	if err := seed.NVIDIA(lib); err != nil {
 		t.Fatal(err)
-	}
-	// systemd 252 mounts a new /proc for units, without the simulated files.
-	for _, unit := range []string{"dcm", "dcm-apply", "dcm-change", "dcm-reserve", "dcm-make@"} {
-		seed["/etc/systemd/system/"+unit+".service.d/sim.conf"] = e2e.File{Content: []byte("[Service]\nBindReadOnlyPaths=-/run/dcm-sim/proc/driver:/proc/driver\n")}
-	}
-	// systemd finds char-nvidia-caps in /proc/devices, which a container shares with its host.
-	for _, unit := range []string{"dcm", "dcm-reserve"} {
-		seed["/etc/systemd/system/"+unit+".service.d/caps.conf"] = e2e.File{Content: []byte("[Service]\nDeviceAllow=char-509 rw\n")}
 	}
 	return installWith(t, recipe, p, seed)
 }

@@ -18,17 +18,23 @@ import (
 
 	"golang.org/x/term"
 
+	"dcm/internal/exitcode"
 	"dcm/internal/testkit/e2e"
 )
 
 func main() {
-	dist := flag.String("dist", "dist", "`DIR` with the packages")
+	dist := flag.String("dist", "dist/demo", "`DIR` with the package")
 	keep := flag.Bool("keep", false, "open a shell on the node after the demo")
 	only := flag.Bool("shell", false, "open a shell on the node without the demo")
+	kind := flag.String("kind", "mi300x-8", "with -shell: the `KIND` of the node, see dcm-sim kinds")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	err := run(ctx, *dist, *keep, *only)
+	if *kind != "mi300x-8" && !*only {
+		fmt.Fprintln(os.Stderr, "demo: -kind requires -shell, since the demo is of a node of mi300x-8")
+		os.Exit(exitcode.Usage)
+	}
+	err := run(ctx, *dist, *kind, *keep, *only)
 	if ctx.Err() != nil {
 		// The interrupt is the cause of the error.
 		fmt.Fprintln(os.Stderr, "\ndemo: stopped, and the container is gone")
@@ -40,14 +46,14 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, dist string, keep, only bool) (err error) {
+func run(ctx context.Context, dist, kind string, keep, only bool) (err error) {
 	if err := e2e.Missing(); err != nil {
 		return err
 	}
 	if _, err := e2e.Sweep(os.TempDir()); err != nil {
 		return err
 	}
-	node, err := boot(ctx, dist)
+	node, err := boot(ctx, dist, kind)
 	if err != nil {
 		return err
 	}
@@ -94,8 +100,8 @@ exec /usr/local/lib/train infinity
 
 const trainLog = "/run/train.log"
 
-// boot builds the programs of the demo and boots the node with the package.
-func boot(ctx context.Context, dist string) (*e2e.Container, error) {
+// boot builds the programs of the demo and boots a node of that kind with the package.
+func boot(ctx context.Context, dist, kind string) (*e2e.Container, error) {
 	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
 	if err != nil || len(packages) != 1 {
 		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
@@ -110,7 +116,7 @@ func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 	}
 	defer os.RemoveAll(bin)
 	p := &progress{w: os.Stdout, total: 3}
-	build := exec.CommandContext(ctx, "go", "build", "-o", bin, "./internal/testkit/e2e/agent", "./cmd/dcm-sim")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", bin, "./internal/testkit/e2e/agent", "./cmd/dcm-sim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := p.run("compiling the simulator", progressInterval, build.Run); err != nil {
@@ -124,12 +130,15 @@ func boot(ctx context.Context, dist string) (*e2e.Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
+	seed, err := e2e.Node(kind, filepath.Join(bin, "dcm-sim"))
 	if err != nil {
 		return nil, err
 	}
+	if err := withNVIDIA(ctx, seed, kind, bin); err != nil {
+		return nil, err
+	}
 	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
-	seed["/etc/e2e/kind"] = e2e.File{Content: []byte("KIND=mi300x-8\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --reload-latency=" + reloadDelay.String() + "\n")}
+	seed["/etc/e2e/kind"] = e2e.File{Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --reload-latency=" + reloadDelay.String() + "\n")}
 	seed[e2e.DevicePrograms] = e2e.File{}
 	delete(seed, "/etc/systemd/system/multi-user.target.wants/dashboard.service") // it follows a client and is not explained here
 	seed["/usr/local/bin/train"] = e2e.File{Content: []byte(train), Mode: 0o755}

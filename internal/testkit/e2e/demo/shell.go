@@ -10,12 +10,14 @@ import (
 	"slices"
 	"syscall"
 
+	"dcm/internal/gpu/nvml/standin"
 	"dcm/internal/testkit/e2e"
+	"dcm/internal/testkit/sim"
 )
 
 const hint = `
 The simulated node is running, and this is a shell in it:
-  dcm use cpx-nps4                               change the partitioning; also dcm status, dcm top
+  dcm profiles                                   the profiles that fit; dcm use applies one; also dcm status, dcm top
   dcm-sim fault --gpu 0000:05:00.0 --vanish      make a GPU fail; dcm-sim fault --help has more
   exit                                           leave (or Ctrl-D); the node is removed
 
@@ -27,10 +29,26 @@ const listClients = `sed -i '0,/^#units = /s/^#units = .*/units = ["amd-metrics-
 // install installs the package on the node and lists the clients, without the rest of the
 // demo.
 func install(ctx context.Context, s *show) {
-	s.title("A server with eight MI300X")
+	s.title("A simulated node")
 	s.quiet(ctx, "dpkg --install /root/dcm_*.deb")
 	s.quiet(ctx, listClients+" /etc/dcm/dcm.toml")
 	s.live(ctx, "dcm status", 0)
+}
+
+// withNVIDIA adds NVIDIA's library if a node of that kind needs it. It is compiled in dir.
+func withNVIDIA(ctx context.Context, seed e2e.Seed, kind, dir string) error {
+	node, err := sim.LookupKind(kind)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(node.Boards, func(b sim.Board) bool { return b.Chip.NVIDIA() }) {
+		return nil
+	}
+	lib, err := standin.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return seed.NVIDIA(lib)
 }
 
 // shell opens a shell on the node, which is a unit there, and returns when it exits. Its
