@@ -62,6 +62,8 @@ func (j *evaluator) summary() string {
 		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective) + j.a.progress()
 	case j.a.rolling():
 		return fmt.Sprintf("Profile %s is being put on the GPUs in rounds", p.Effective) + j.a.progress() + j.a.nextRound()
+	case j.state == Starting:
+		s = fmt.Sprintf("dcm is starting; profile %s is not on the GPUs yet", p.Effective)
 	case p.Effective == "" && j.a.noGPUs():
 		s = "No partitionable GPU was found"
 	case p.Effective == "":
@@ -90,5 +92,5 @@ func (j *evaluator) summary() string {
 // noGPUs reports whether the host has no GPU that can be partitioned. While the daemon starts, it has
 // not read them.
 func (a Account) noGPUs() bool {
-	return a.Managed() == 0 && a.Expected.GPUs == 0 && !a.hidden(partGPUs) && a.Daemon.Phase != runstate.Starting
+	return a.Managed() == 0 && a.Expected.GPUs == 0 && !a.hidden(partGPUs) && !a.starting()
 }

@@ -50,6 +50,17 @@ func TestHealth(t *testing.T) {
 		{"the daemon starts", func(a *Account) {
 			a.Profile, a.GPUs, a.Expected, a.Daemon = Profile{}, nil, Expected{}, Daemon{Phase: runstate.Starting}
 		}, Idle, true, "No profile is selected", ""},
+		{"the daemon has not read the GPUs", func(a *Account) { a.GPUs, a.Daemon = nil, Daemon{Phase: runstate.Starting} }, Starting, false,
+			"dcm is starting; profile cpx is not on the GPUs yet", ""},
+		{"the unit of the daemon is starting", func(a *Account) {
+			a.Units[0].Active, a.Units[0].Sub, a.GPUs, a.Daemon = "activating", "start", a.GPUs[:3], Daemon{}
+		}, Starting, false, "dcm is starting; profile cpx is not on the GPUs yet", ""},
+		{"the same, with a hidden part", func(a *Account) {
+			a.Units[0].Active, a.GPUs, a.Hidden = "activating", nil, []Unavailable{{partGPUs, "context deadline exceeded"}}
+		}, Starting, false, "dcm is starting", ""},
+		{"the daemon starts, and the GPUs match", func(a *Account) { a.Units[0].Active, a.Daemon.Phase = "activating", runstate.Starting }, Healthy, true,
+			"Profile cpx is on the GPUs", ""},
+		{"the GPUs are in another mode at the start", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Starting, other }, Starting, false, "dcm is starting", ""},
 		{"only the GPUs are known", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
 		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,

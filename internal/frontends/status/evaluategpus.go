@@ -24,6 +24,8 @@ func (j *evaluator) profile() {
 	case a.Profile.Effective == "":
 		j.raise(Idle)
 		a.Health.InSync = true
+	case a.starting() && (len(a.GPUs) == 0 || !a.matches()):
+		j.raise(Starting)
 	case a.hidden(partGPUs) && len(a.GPUs) == 0:
 		j.raise(Unseen)
 	case a.matches():
@@ -90,7 +92,13 @@ func (j *evaluator) gpus() {
 	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
 		return // during a reload of the driver there are no GPUs
 	}
-	if n := a.Managed(); n < a.Expected.GPUs {
+	switch n := a.Managed(); {
+	case n < a.Expected.GPUs && a.starting():
+		a.Health.InSync = false
+		if a.Profile.Effective != "" {
+			j.raise(Starting)
+		}
+	case n < a.Expected.GPUs:
 		a.Health.InSync = false
 		j.addProblem(Missing, a.Expected.Text(n), a.Expected.hint(n))
 	}

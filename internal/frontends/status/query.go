@@ -74,6 +74,13 @@ func (a Account) daemonDown() bool {
 	return ok && (u.Active == "inactive" || u.Active == "failed")
 }
 
+// starting reports whether dcm.service is starting, and no run is in progress. It has then perhaps not read the
+// GPUs.
+func (a Account) starting() bool {
+	u, ok := a.unit(unitname.Daemon)
+	return !a.running() && (ok && u.Active == "activating" || a.Daemon.Phase == runstate.Starting && !a.daemonDown())
+}
+
 // matches reports whether the GPUs match the effective profile. If the configuration has errors, only
 // the daemon knows that profile, and its state decides.
 func (a Account) matches() bool {

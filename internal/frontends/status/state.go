@@ -10,6 +10,7 @@ const (
 	Healthy   State = "healthy"              // the GPUs match the effective profile, and there is no problem
 	Idle      State = "idle"                 // no profile is selected
 	Changing  State = "changing"             // a run is in progress
+	Starting  State = "starting"             // dcm.service is starting, and has not put the profile on the GPUs yet
 	Pending   State = "memory-pending"       // an outdated memory mode is pending until the next load of the driver
 	Disabled  State = "disabled"             // a unit of dcm is not started at boot
 	Down      State = "daemon-down"          // dcm.service does not run
@@ -42,7 +43,7 @@ const (
 
 // States returns all states, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Starting, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code returns the exit status of a monitoring plugin.
@@ -50,7 +51,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept:
+	case Changing, Starting, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown
