@@ -3,9 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
@@ -72,22 +70,9 @@ func Choose(cfg *config.Config, named ...string) (partition.Profile, error) {
 		return cfg.Lookup(named[0])
 	}
 	if cfg.Selected == "" {
-		names := ""
-		if len(cfg.Profiles) > 0 {
-			names = " (" + quoted(cfg.Names()) + ")"
-		}
-		return partition.Profile{}, fmt.Errorf("no profile is selected: name one%s, or set profile in /etc/dcm/dcm.toml", names)
+		return partition.Profile{}, errors.New("no profile is selected: name one, or select it in /etc/dcm/dcm.toml\nhint: 'dcm profiles' lists the names, and which of them fit the GPUs")
 	}
 	return cfg.Profile, nil
-}
-
-// quoted joins names for a message and cuts a long list short.
-func quoted(all []string) string {
-	const most = 12
-	if len(all) > most {
-		return strings.Join(all[:most], ", ") + ", …"
-	}
-	return strings.Join(all, ", ")
 }
 
 // Foresee queries PID 1 for the units that a run for the difference would restart now, and for the

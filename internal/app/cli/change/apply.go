@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
@@ -29,7 +30,7 @@ been active again for settle-time. If a client is down, the command fails, and t
 continues when it is up. Budgets limit how many units are down, with and without --rolling.
 With --ignore-budget, change all GPUs together, whatever the budgets. Both require root.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: console.ProfileNames(h),
+		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
 	clearing := cmd.Flags().Bool("clear", false, "return to the profile that is selected permanently")
 	idle := cmd.Flags().Bool("when-idle", false, "wait for the end of the leases")

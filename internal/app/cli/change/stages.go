@@ -54,7 +54,7 @@ func (s stage) text() string {
 	case s.kind == partition.DestroyInstances:
 		what = "destroy MIG instances of " + gpus
 	case s.kind == partition.SetMIGMode:
-		what = "switch MIG " + s.to() + " for " + gpus
+		what = s.turnsMIG() + gpus
 	case s.kind == partition.CreateInstances:
 		what = "create MIG instances of " + gpus
 	}
@@ -62,6 +62,19 @@ func (s stage) text() string {
 		what = "go back: " + what
 	}
 	return what
+}
+
+// turnsMIG describes that MIG is turned on, off, or each on different GPUs.
+func (s stage) turnsMIG() string {
+	for _, step := range s.steps {
+		if step.On() != s.steps[0].On() {
+			return "turn MIG on or off for "
+		}
+	}
+	if s.steps[0].On() {
+		return "turn MIG on for "
+	}
+	return "turn MIG off for "
 }
 
 // gpus returns the number of GPUs of the steps. A request for memory is for a whole hive.

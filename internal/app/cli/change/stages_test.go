@@ -59,6 +59,25 @@ func drawing(p picture, now time.Time, width int) string {
 	return b.String()
 }
 
+func TestStage_MIGMode(t *testing.T) {
+	turn := func(modes ...string) []runstate.Step {
+		var out []runstate.Step
+		for i, to := range modes {
+			out = append(out, runstate.Step{Step: partition.Step{Kind: partition.SetMIGMode, GPU: partition.Address(fmt.Sprintf("0000:0%d:00.0", i)), To: to}})
+		}
+		return out
+	}
+	on, off := partition.Shape{MIG: &partition.MIG{}}.String(), partition.Shape{MIG: &partition.MIG{Off: true}}.String()
+	for want, steps := range map[string][]runstate.Step{
+		"turn MIG on for 2 GPUs": turn(on, on), "turn MIG off for 2 GPUs": turn(off, off), "turn MIG on or off for 2 GPUs": turn(on, off),
+		"turn MIG on for 0000:00:00.0": turn(on),
+	} {
+		if stages := stagesOf(steps); len(stages) != 1 || stages[0].text() != want {
+			t.Errorf("%d stages, the first one %q, want %q", len(stages), stages[0].text(), want)
+		}
+	}
+}
+
 func TestPicture_Stages(t *testing.T) {
 	for _, tt := range []struct {
 		at   float64

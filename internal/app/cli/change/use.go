@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -42,7 +43,7 @@ command then changes nothing and fails.`,
 
 // useNames completes the name of a profile, or none.
 func useNames(h *host.Host) cobra.CompletionFunc {
-	profiles := console.ProfileNames(h)
+	profiles := nodemodel.ProfileNames(h)
 	return func(c *cobra.Command, given []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		names, directive := profiles(c, given, typed)
 		if len(given) == 0 {

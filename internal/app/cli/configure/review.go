@@ -47,7 +47,7 @@ func (r review) profiles(con *console.Console) error {
 			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remarks(after, &sources))
 			continue
 		}
-		text := r.name(err.Error())
+		text := strings.TrimPrefix(r.name(err.Error()), fmt.Sprintf("profile %q does not fit this node: ", profile)) // the row has the name
 		if selected {
 			failure = errors.New(text)
 		}

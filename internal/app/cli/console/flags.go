@@ -4,22 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 )
 
-// Args makes the errors of check usage errors.
+// Args makes the errors of check usage errors. The texts are dcm's for a wrong number of arguments.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if err := check(c, given); err != nil {
+			if text := err.Error(); strings.Contains(text, "arg(s)") || strings.HasPrefix(text, "unknown command") {
+				err = wrongNumber(c, given)
+			}
 			return exitcode.With(exitcode.Usage, fmt.Errorf("%w\nhint: see '%s --help'", err, c.CommandPath()))
 		}
 		return nil
 	}
+}
+
+// wrongNumber describes the wrong number of arguments.
+func wrongNumber(c *cobra.Command, given []string) error {
+	_, want, _ := strings.Cut(c.UseLine(), " "+c.Name()+" ")
+	switch {
+	case len(given) == 0:
+		return fmt.Errorf("an argument is missing (want %s)", c.UseLine())
+	case want == "" || c.Args(c, given[:1]) != nil:
+		return fmt.Errorf("%s takes no argument (found %q)", c.CommandPath(), given[0])
+	}
+	return fmt.Errorf("too many arguments (found %q, want %s)", given, c.UseLine())
 }
 
 // JsonFlag adds --json.
@@ -68,32 +83,4 @@ func (d *durationValue) String() string {
 		return ""
 	}
 	return time.Duration(*d).String()
-}
-
-// ProfileNames completes an argument that is the name of a profile.
-func ProfileNames(h *host.Host) cobra.CompletionFunc {
-	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(given) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return Profiles(h), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// Profiles returns the names of the profiles for a completion, each with its modes. It is
-// empty if the configuration has an error.
-func Profiles(h *host.Host) []cobra.Completion {
-	cfg, err := h.Config()
-	if err != nil {
-		return nil
-	}
-	var out []cobra.Completion
-	for _, name := range cfg.Names() {
-		modes := cfg.Profiles[name].String()
-		if memory := cfg.Profiles[name].Memory; memory != "" {
-			modes += ", " + string(memory)
-		}
-		out = append(out, cobra.CompletionWithDesc(name, modes))
-	}
-	return out
 }

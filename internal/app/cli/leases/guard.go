@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,8 +32,11 @@ func GuardCmd(h *host.Host, con *console.Console) *cobra.Command {
 processes except their holders. 'status' shows these partitions, 'off' unloads the guard until
 the next boot, 'on' loads it. While it is not loaded, the holders of exclusive partitions stay
 confined to them, but other processes can open these partitions too.`,
-		Args:      console.Args(cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)),
-		ValidArgs: []string{"on", "off", "status"},
+		Args: console.Args(guardArgs),
+		ValidArgs: []cobra.Completion{
+			cobra.CompletionWithDesc("on", "load the guard"), cobra.CompletionWithDesc("off", "unload it until the next boot"),
+			cobra.CompletionWithDesc("status", "show the exclusive partitions"),
+		},
 	}
 	asJSON := console.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error {
@@ -51,6 +55,19 @@ confined to them, but other processes can open these partitions too.`,
 		return guardOff(c.Context(), h)
 	}
 	return cmd
+}
+
+// guardArgs accepts one of the three words.
+func guardArgs(_ *cobra.Command, given []string) error {
+	switch {
+	case len(given) == 0:
+		return errors.New("no action given (want on, off or status)")
+	case len(given) > 1:
+		return fmt.Errorf("too many arguments (found %d, want on, off or status)", len(given))
+	case !slices.Contains([]string{"on", "off", "status"}, given[0]):
+		return fmt.Errorf("unknown action (found %q, want on, off or status)", given[0])
+	}
+	return nil
 }
 
 // guardOn returns when dcm-guard.service has run.

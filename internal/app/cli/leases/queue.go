@@ -32,6 +32,9 @@ any request, a user only the user's own.`,
 	asJSON := console.JsonFlag(cmd)
 	remove := cmd.Flags().UintSlice("remove", nil, "remove the request with this `ID` from the queue")
 	cmd.Flags().Lookup("remove").DefValue = "" // the help would show []
+	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("remove", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return queuedIDs(c.Context(), h), cobra.ShellCompDirectiveNoFileComp
+	}))
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case *asJSON && len(*remove) > 0:
@@ -47,7 +50,20 @@ any request, a user only the user's own.`,
 // queueTimeout limits the wait for the daemon's answer.
 const queueTimeout = 30 * time.Second
 
-func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+// queuedIDs completes the ID of a request.
+func queuedIDs(ctx context.Context, h *host.Host) []cobra.Completion {
+	queue, err := readQueue(ctx, h)
+	if err != nil {
+		return nil
+	}
+	var out []cobra.Completion
+	for _, q := range queue {
+		out = append(out, cobra.CompletionWithDesc(fmt.Sprint(q.ID), size(q)+" for "+q.User))
+	}
+	return out
+}
+
+func readQueue(ctx context.Context, h *host.Host) ([]status.Queued, error) {
 	ctx, cancel := context.WithTimeout(ctx, queueTimeout)
 	defer cancel()
 	var text string
@@ -56,11 +72,19 @@ func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON b
 		return err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	queue := []status.Queued{}
 	if err := json.Unmarshal([]byte(text), &queue); err != nil {
-		return fmt.Errorf("cannot read the daemon's answer: %w", err)
+		return nil, fmt.Errorf("cannot read the daemon's answer: %w", err)
+	}
+	return queue, nil
+}
+
+func showQueue(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+	queue, err := readQueue(ctx, h)
+	if err != nil {
+		return err
 	}
 	if asJSON {
 		return con.Answer(queue)

@@ -37,7 +37,7 @@ To read the journal you must be root or a member of the group systemd-journal or
 	since := cmd.Flags().String("since", "", "count from this `DATE`, such as 2026-11-01 or \"2026-11-01 12:00:00\"")
 	by := cmd.Flags().String("by", "user", "sum by this `KEY`: user, unit or gpu")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("by", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return accounting.Groupings(), cobra.ShellCompDirectiveNoFileComp
+		return groupings(), cobra.ShellCompDirectiveNoFileComp
 	}))
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		from, err := parseDate(*since)
@@ -54,6 +54,15 @@ To read the journal you must be root or a member of the group systemd-journal or
 		return showUsage(con, u, *asJSON)
 	}
 	return cmd
+}
+
+// groupings completes --by.
+func groupings() []cobra.Completion {
+	var out []cobra.Completion
+	for _, key := range accounting.Groupings() {
+		out = append(out, cobra.CompletionWithDesc(key, "one line for each "+strings.Replace(key, "gpu", "GPU", 1)))
+	}
+	return out
 }
 
 // parseDate parses --since. An empty text is the zero time.
@@ -147,6 +156,10 @@ func showUsage(con *console.Console, u usageAnswer, asJSON bool) error {
 		con.Note(fmt.Sprintf("runs that ended without an entry are not counted: %d", u.Unsure))
 	}
 	t := con.NewTable(strings.ToUpper(u.By), "PARTITION-HOURS", "RUNS", "BUSY", "ENERGY", "PEAK MEMORY").Optional("PEAK MEMORY", "ENERGY", "BUSY")
+	if len(u.Totals) == 0 {
+		con.Println("No use of partitions is recorded.")
+		return nil
+	}
 	for _, total := range u.Totals {
 		name := total.Name
 		if name == "" {

@@ -62,7 +62,7 @@ func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJ
 	}
 	t := con.NewTable("PID", "COMMAND", "UNIT", "DEVICES")
 	for _, p := range list {
-		t.Row(fmt.Sprint(p.PID), p.Command, console.OrDash(p.Unit), strings.Join(p.Devices, " "))
+		t.Row(fmt.Sprint(p.PID), p.Command, console.OrDash(p.Unit), console.OrDash(strings.Join(p.Devices, " ")))
 	}
 	t.Flush()
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,8 +62,12 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 		}
 		return client.WhyHidden(a, "gpus")
 	}
+	last := []string{"MODE", "BUSY", "RENDER NODE"}
+	if slices.ContainsFunc(all, func(p usedPart) bool { return p.Mode != all[0].Mode }) {
+		last = []string{"RENDER NODE", "BUSY", "MODE"}
+	}
 	t := con.NewTable("PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS").
-		Optional("CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA", "MODE", "BUSY", "RENDER NODE")
+		Optional(slices.Concat([]string{"CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA"}, last)...)
 	for _, p := range all {
 		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), fmt.Sprint(p.NUMA), fmt.Sprint(p.Domain),
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))

@@ -51,7 +51,7 @@ the profile cannot be applied or would be refused. With --node, plan for a node 
 kind as it is after its first boot, or as it was recorded, instead of this host.`,
 		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
 		Args:              console.Args(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: console.ProfileNames(h),
+		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
 	asJSON := console.JsonFlag(cmd)
 	kind := nodemodel.NodeFlag(cmd, "plan for a `KIND` of node")
@@ -175,6 +175,11 @@ func (p *Plan) Judge(ctx context.Context, h *host.Host, con *console.Console, a 
 		f = daemon.Forecast{Holders: blocking, Refused: d.Refusal(true, blocking)}
 	}
 	p.Preview.Judge(cfg, d, f)
+	if p.Refused != nil && p.Profile != cfg.Selected { // nothing would be repeated
+		refused := *p.Refused
+		refused.Hint = runstate.Withdrawn(refused.Hint)
+		p.Refused = &refused
+	}
 	for _, unit := range f.Included {
 		p.Warnings = append(p.Warnings, unit+" has a GPU open; it would become a client until the next boot")
 	}

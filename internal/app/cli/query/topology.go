@@ -72,7 +72,7 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 		return err
 	}
 	var free []freeSlots
-	if s.Model == "" {
+	if s.Model == "" && mayHaveDynamic(h) {
 		free = freeSlotsOf(client.Account(ctx, h))
 	}
 	if asJSON {
@@ -96,6 +96,13 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 		}
 	}
 	return nil
+}
+
+// mayHaveDynamic reports whether leases may divide GPUs. The status, which has the free slots, takes as long to
+// gather as all else here.
+func mayHaveDynamic(h *host.Host) bool {
+	cfg, err := h.Effective()
+	return err != nil || cfg == nil || nodemodel.HasDynamic(cfg)
 }
 
 // freeSlots are the free memory slots of a dynamic GPU.

@@ -73,7 +73,7 @@ func holderUnits(h *host.Host, con *console.Console, list []runstate.Holder, asJ
 			devices = append(devices, p.Devices...)
 		}
 		slices.Sort(devices)
-		t.Row(console.OrDash(u.Unit), string(u.Client), strings.Join(processes, " "), strings.Join(slices.Compact(devices), " "))
+		t.Row(console.OrDash(u.Unit), string(u.Client), strings.Join(processes, " "), console.OrDash(strings.Join(slices.Compact(devices), " ")))
 	}
 	t.Flush()
 	return nil

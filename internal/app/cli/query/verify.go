@@ -7,6 +7,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/app/plan"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -29,7 +30,7 @@ func VerifyCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Long: `Compare the GPUs with the profile; the default is the selected one. The exit status is 0
 if they match, 2 if they do not, and 1 if the state cannot be determined.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
-		ValidArgsFunction: console.ProfileNames(h),
+		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
 	asJSON := console.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error { return verify(c.Context(), h, con, given, *asJSON) }
