@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// String returns a short form without the memory mode: "CPX", "2 CPX, rest SPX".
+// String returns a short form without the memory mode: "CPX", "2 CPX, rest SPX". A group of all GPUs is its
+// shape.
 func (p Profile) String() string {
 	var parts []string
 	if p.Compute != "" {
@@ -16,6 +17,8 @@ func (p Profile) String() string {
 	}
 	for _, g := range p.Groups {
 		switch what := g.shapeText(); {
+		case g.Rest && len(p.Groups) == 1:
+			parts = append(parts, what)
 		case g.Rest:
 			parts = append(parts, "rest "+what)
 		case len(g.GPUs) > 0:
