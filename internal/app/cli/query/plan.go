@@ -118,6 +118,9 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 			p.Made = append(p.Made, g.MadeMode.Describe(g.Address))
 		}
 	}
+	if n := a.Managed(); n < a.Expected.GPUs && !a.Running() {
+		p.Warnings = append(p.Warnings, a.Expected.Text(n)+"; the plan is for the others")
+	}
 	if a.Running() {
 		p.Warnings = append(p.Warnings, "a change is under way; the plan is for the GPUs as they are now, and does not show what would block it")
 	}
