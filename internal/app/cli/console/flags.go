@@ -17,7 +17,7 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if err := check(c, given); err != nil {
 			if text := err.Error(); strings.Contains(text, "arg(s)") || strings.HasPrefix(text, "unknown command") {
-				err = wrongNumber(c, given)
+				err = wrongNumber(c, check, given)
 			}
 			return exitcode.With(exitcode.Usage, fmt.Errorf("%w\nhint: see '%s --help'", err, c.CommandPath()))
 		}
@@ -25,13 +25,13 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongNumber describes the wrong number of arguments.
-func wrongNumber(c *cobra.Command, given []string) error {
+// wrongNumber describes the wrong number of arguments that check has refused.
+func wrongNumber(c *cobra.Command, check cobra.PositionalArgs, given []string) error {
 	_, want, _ := strings.Cut(c.UseLine(), " "+c.Name()+" ")
 	switch {
 	case len(given) == 0:
 		return fmt.Errorf("an argument is missing (want %s)", c.UseLine())
-	case want == "" || c.Args(c, given[:1]) != nil:
+	case want == "" || check(c, given[:1]) != nil:
 		return fmt.Errorf("%s takes no argument (found %q)", c.CommandPath(), given[0])
 	}
 	return fmt.Errorf("too many arguments (found %q, want %s)", given, c.UseLine())

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/internal/app/cli/console"
 	"dcm/internal/leases/accounting"
 )
 
@@ -40,5 +41,15 @@ func TestParseDate(t *testing.T) {
 		if got, err := parseDate(text); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%q: got %s, %v; want an error that names it", text, got, err)
 		}
+	}
+}
+
+func TestShowUsage_NoRuns(t *testing.T) {
+	var out strings.Builder
+	if err := showUsage(console.Fixed(&out, 80), usageAnswer{By: "user"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); !strings.HasSuffix(text, "\nNo use of partitions is recorded.\n") || strings.Contains(text, "PARTITION-HOURS") {
+		t.Errorf("shown:\n%s", text)
 	}
 }

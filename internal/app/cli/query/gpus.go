@@ -63,7 +63,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 			lostRow(t, lost[0])
 		}
 		if !g.Managed() {
-			t.Row("-", g.Address, g.Model, "-", "-", "-", "not managed: "+g.Why)
+			t.Row("-", g.Address, g.Model, "-", "not managed: "+g.Why)
 			continue
 		}
 		t.Row(fmt.Sprint(g.Index), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),

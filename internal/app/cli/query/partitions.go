@@ -62,6 +62,15 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 		}
 		return client.WhyHidden(a, "gpus")
 	}
+	partitionTable(con, all).Flush()
+	printMade(con, a)
+	printLoose(con, a)
+	return client.WhyHidden(a, "gpus")
+}
+
+// partitionTable returns the table of the partitions. A narrow terminal shows the modes longer than the device
+// nodes if they differ.
+func partitionTable(con *console.Console, all []usedPart) *console.Table {
 	last := []string{"MODE", "BUSY", "RENDER NODE"}
 	if slices.ContainsFunc(all, func(p usedPart) bool { return p.Mode != all[0].Mode }) {
 		last = []string{"RENDER NODE", "BUSY", "MODE"}
@@ -72,10 +81,7 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), fmt.Sprint(p.NUMA), fmt.Sprint(p.Domain),
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))
 	}
-	t.Flush()
-	printMade(con, a)
-	printLoose(con, a)
-	return client.WhyHidden(a, "gpus")
+	return t
 }
 
 // printMade prints the GPUs whose modes leases have set.

@@ -28,9 +28,12 @@ func drawNode(con *console.Console, book []lease.Allocation) {
 		return
 	}
 	name := shortNames(book)
-	for _, group := range groupBy(book, func(p lease.Allocation) string { return hiveName(p.Hive) }) {
+	groups := groupBy(book, func(p lease.Allocation) string { return hiveName(p.Hive) })
+	for _, group := range groups {
 		if hive := hiveName(group[0].Hive); hive != "" {
 			con.Println(con.Bold("hive " + hive))
+		} else if len(groups) > 1 {
+			con.Println(con.Bold("no hive"))
 		}
 		for _, numa := range groupBy(group, func(p lease.Allocation) string { return fmt.Sprint(p.NUMA) }) {
 			label := "NUMA " + fmt.Sprint(numa[0].NUMA)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"dcm/internal/app/cli/console"
@@ -9,6 +10,19 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 )
+
+// GPUs without a hive are not drawn as if they were in the hive above.
+func TestDrawNode_NoHive(t *testing.T) {
+	var book []lease.Allocation
+	for i, address := range []partition.Address{"0000:05:00.0", "0000:9d:00.0"} {
+		book = append(book, lease.Allocation{Part: runstate.Part{Name: string(address), GPU: address, NUMA: i, Hive: uint64(0xa1 * (1 - i))}})
+	}
+	var out bytes.Buffer
+	drawNode(console.Fixed(&out, 80), book)
+	if want := "hive 0xa1\n  NUMA 0  05 [□]\nno hive\n  NUMA 1  9d [□]\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("drawn\n%s\nwant\n%s", &out, want)
+	}
+}
 
 func TestDrawNode_Holders(t *testing.T) {
 	var book []lease.Allocation
