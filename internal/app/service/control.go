@@ -9,6 +9,7 @@ import (
 	"dcm/internal/app/plan"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -95,15 +96,19 @@ func (c control) Known(profile string) error {
 	return err
 }
 
-func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (string, error) {
+func (c control) Use(ctx context.Context, who dbusapi.Caller, chosen dbusapi.Selection) (string, error) {
+	profile, called := chosen.Profile, "Use()"
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
+	if chosen.UntilReboot {
+		called = "UseUntilReboot()"
+	}
 	// The event of the written file may begin the run before the request does.
-	cause := c.cause(who, "Use() was called over D-Bus "+profile)
+	cause := c.cause(who, called+" was called over D-Bus "+profile)
 	_ = c.host.Note(cause)                    // without it the request still has the cause
 	defer func() { _, _ = c.host.Signed() }() // removes a note that no run has taken
-	if err := c.choose(ctx, profile); err != nil {
+	if err := c.choose(ctx, chosen); err != nil {
 		return "", err
 	}
 	s, err := c.request(ctx, cause)
@@ -120,19 +125,22 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, profile string) (s
 }
 
 // choose saves the selection if the GPUs support the profile.
-func (c control) choose(ctx context.Context, profile string) error {
+func (c control) choose(ctx context.Context, chosen dbusapi.Selection) error {
 	c.config.reading.Lock()
 	defer c.config.reading.Unlock()
-	if profile != config.None {
+	if chosen.Profile != config.None {
 		cfg, err := c.read()
 		if err == nil {
-			_, err = c.compare(ctx, cfg, profile)
+			_, err = c.compare(ctx, cfg, chosen.Profile)
 		}
 		if err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
-	return host.Select(c.host, profile)
+	if chosen.UntilReboot {
+		return selection.SelectRuntime(config.DefaultPaths(c.host.Root), chosen.Profile)
+	}
+	return host.Select(c.host, chosen.Profile)
 }
 
 func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {

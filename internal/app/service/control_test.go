@@ -64,13 +64,38 @@ func answeringWith(t *testing.T, h *host.Host, state runstate.State) (control, a
 func TestUse_OvertakenByAnotherSelection(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	c, _ := answeringWith(t, h, runstate.State{Phase: runstate.InSync, Profile: "cpx", Source: "dcm.toml:1"})
-	_, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, config.None)
+	_, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, dbusapi.Selection{Profile: config.None})
 	if _, ok := errors.AsType[*dbusapi.OvertakenError](err); !ok || err.Error() != "profile none: overtaken by another selection (found cpx by dcm.toml:1)" {
 		t.Errorf("got %v", err)
 	}
 	c, _ = answeringWith(t, h, runstate.State{Phase: runstate.Idle})
-	if state, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, config.None); err != nil || state != string(runstate.Idle) {
+	if state, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, dbusapi.Selection{Profile: config.None}); err != nil || state != string(runstate.Idle) {
 		t.Errorf("not overtaken: %q, %v", state, err)
+	}
+}
+
+func TestUse_UntilReboot(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	paths := config.DefaultPaths(h.Root)
+	for _, untilReboot := range []bool{true, false} {
+		c, shown := answeringWith(t, h, runstate.State{Phase: runstate.Idle})
+		if _, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, dbusapi.Selection{Profile: config.None, UntilReboot: untilReboot}); err != nil {
+			t.Fatal(err)
+		}
+		want := "Use() was called over D-Bus none"
+		if untilReboot {
+			want = "UseUntilReboot() was called over D-Bus none"
+		}
+		if got := <-shown.reasons; got.Why != want {
+			t.Errorf("the cause of the run is %q, want %q", got.Why, want)
+		}
+		cfg, err := h.Config()
+		if err != nil || host.UntilReboot(h, cfg) != untilReboot {
+			t.Errorf("the selection is from %s, want until reboot %v (%v)", cfg.Source, untilReboot, err)
+		}
+		if _, err := os.Stat(paths.Admin); (err == nil) == untilReboot {
+			t.Errorf("until reboot %v, and %s: %v", untilReboot, paths.Admin, err)
+		}
 	}
 }
 

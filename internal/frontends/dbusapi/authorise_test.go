@@ -29,6 +29,8 @@ func TestAuthorise(t *testing.T) {
 		{"root applies without a call of polkit", 0, onlyApply, "Use", []any{"cpx"}, "", "use:cpx", ""},
 		{"a user without polkit", 1000, nil, "Apply", nil, "", "", errorDenied},
 		{"a user whom polkit allows", 1000, everything, "Use", []any{"cpx"}, "use:cpx", "use:cpx", ""},
+		{"a user whom polkit allows, until reboot", 1000, everything, "UseUntilReboot", []any{"cpx"}, "use:cpx", "use until reboot:cpx", ""},
+		{"a user without polkit, until reboot", 1000, nil, "UseUntilReboot", []any{"cpx"}, "", "", errorDenied},
 		{"an invalid profile name", 1000, everything, "Use", []any{"\x1b[2Jpress yes\u202e"}, "", "", errorFailed},
 		{"polkit allows another action", 1000, onlyApply, "Reload", nil, "reload", "", errorInteractive},
 		{"root has a lease without polkit", 0, nil, "Acquire", []any{none}, "", "acquire:1:0", ""},

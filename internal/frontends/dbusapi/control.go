@@ -26,8 +26,8 @@ type ProfileService interface {
 	// Known returns an error if Use cannot select the profile. It checks only the effective
 	// configuration and reads no file.
 	Known(profile string) error
-	// Use selects the profile permanently and then applies it like Apply.
-	Use(ctx context.Context, by Caller, profile string) (state string, err error)
+	// Use selects a profile and then applies it like Apply.
+	Use(ctx context.Context, by Caller, s Selection) (state string, err error)
 	// Reload reads the configuration and inspects the GPUs. It returns an error if the
 	// configuration cannot be used.
 	Reload(ctx context.Context, by Caller) error
@@ -75,6 +75,12 @@ type QueueService interface {
 	// Dequeue removes a request from the queue. Root may remove any request, other users only
 	// their own.
 	Dequeue(by Caller, id int) error
+}
+
+// Selection is a profile and how long it stays selected.
+type Selection struct {
+	Profile     string
+	UntilReboot bool // otherwise permanently
 }
 
 // Lease is the reply to a request for a lease.

@@ -155,8 +155,13 @@ func (d *desk) did() string {
 	return strings.Join(d.called, " ")
 }
 
-func (d *desk) Apply(context.Context, Caller) (string, error)             { return d.note("apply") }
-func (d *desk) Use(_ context.Context, _ Caller, p string) (string, error) { return d.note("use:" + p) }
+func (d *desk) Apply(context.Context, Caller) (string, error) { return d.note("apply") }
+func (d *desk) Use(_ context.Context, _ Caller, s Selection) (string, error) {
+	if s.UntilReboot {
+		return d.note("use until reboot:" + s.Profile)
+	}
+	return d.note("use:" + s.Profile)
+}
 func (d *desk) Known(p string) error {
 	if p != "cpx" {
 		return fmt.Errorf("%s: no such profile", p)

@@ -32,7 +32,8 @@ type handler struct {
 func (h *handler) methods() []method {
 	return []method{
 		{name: "Apply", out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.apply)},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use)},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use(false))},
+		{name: "UseUntilReboot", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use(true))},
 		{name: "Reload", run: h.admitted(kindOf(admission.Change), h.reload)},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.planSteps)},
 		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, run: h.admitted(kindOf(admission.Query), h.planRounds)},
@@ -57,17 +58,20 @@ func (h *handler) apply(c call) ([]any, error) {
 	return []any{state}, toBusError(err)
 }
 
-func (h *handler) use(c call) ([]any, error) {
-	profile, err := c.profile()
-	if err != nil {
-		return nil, err
+// use returns the method that selects a profile permanently or until reboot.
+func (h *handler) use(untilReboot bool) func(call) ([]any, error) {
+	return func(c call) ([]any, error) {
+		profile, err := c.profile()
+		if err != nil {
+			return nil, err
+		}
+		by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
+		if err != nil {
+			return nil, err
+		}
+		state, err := h.control.Profiles.Use(c.context(), by, Selection{Profile: profile, UntilReboot: untilReboot})
+		return []any{state}, toBusError(err)
 	}
-	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
-	if err != nil {
-		return nil, err
-	}
-	state, err := h.control.Profiles.Use(c.context(), by, profile)
-	return []any{state}, toBusError(err)
 }
 
 func (h *handler) reload(c call) ([]any, error) {
