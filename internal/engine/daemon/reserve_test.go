@@ -40,7 +40,7 @@ func TestReserve_RetriedWhenLeaseEnds(t *testing.T) {
 	h.choice = systemd.Unit{Name: unitname.Reserve, Load: "loaded", Active: "active", Invocation: "2"}
 	h.start()
 	s := h.until("the profile", phase(runstate.InSync))
-	if s.Error == nil || s.Error.Text != "leases have the others" || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
+	if s.Error == nil || s.Error.Text != "leases have the others" || !s.Error.Unmet || len(s.Holders) != 1 || strings.Contains(h.did(), "restart:") {
 		t.Errorf("error is %+v, %+v; events %s", s.Error, s.Holders, h.did())
 	}
 	h.set(func() { h.notDue = nil })

@@ -143,7 +143,7 @@ func (p *pass) reserve(ctx context.Context) result {
 	}](err)
 	switch {
 	case refused: // the units that would have to change are left as they are
-		return result{problem: &runstate.Error{Text: err.Error(), Hint: wrong.Hint()}, holders: holdersOf(err)}
+		return result{problem: &runstate.Error{Text: err.Error(), Hint: wrong.Hint(), Unmet: true}, holders: holdersOf(err)}
 	case err == nil && !due:
 		return result{}
 	}

@@ -87,6 +87,7 @@ type Error struct {
 	Transient bool   `json:"transient,omitempty"` // a retry may succeed
 	Reboot    bool   `json:"reboot,omitempty"`    // only a reboot may help
 	Unseen    *Use   `json:"unseen,omitempty"`    // the driver is in use, but no holder is visible
+	Unmet     bool   `json:"unmet,omitempty"`     // a reservation cannot be met
 }
 
 // GPU is one GPU in a run.

@@ -74,6 +74,8 @@ func TestHealth(t *testing.T) {
 		{"no device list for an exclusive reservation", func(a *Account) {
 			a.Reserved, a.Guard.Why, a.Guard.Unconfined = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard", true
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are neither confined nor exclusive", "device lists of units have no effect here: this kernel has no guard"},
+		{"a new reservation that cannot be met", func(a *Account) { a.Daemon.Error = &Problem{Unmet, "reservation big cannot be met", "reserve less"} }, Unmet, true,
+			"Profile cpx is on the GPUs, but a reservation cannot be met", "reservation big cannot be met"},
 		{"no partitions chosen", func(a *Account) { a.Daemon.Error = &Problem{Waiting, "dcm-reserve.service failed", ""} }, Waiting, true,
 			"Profile cpx is on the GPUs, but not all reservations have their partitions yet", "dcm-reserve.service failed"},
 		{"dcm-reserve.service failed", func(a *Account) {

@@ -63,12 +63,16 @@ func (j *evaluator) addDaemonError() {
 	if choosing {
 		j.caveats = append(j.caveats, "not all reservations have their partitions yet")
 	}
+	unmet := e.State == Unmet
+	if unmet {
+		j.caveats = append(j.caveats, "a reservation cannot be met")
+	}
 	phase := j.a.Daemon.Phase
 	failed := (phase == runstate.Waiting || phase == runstate.Stuck) && j.a.Health.InSync && !j.a.daemonDown()
 	if failed {
 		j.caveats = append(j.caveats, "the last apply failed")
 	}
-	over := !choosing && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+	over := !choosing && !unmet && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
 		state := e.State

@@ -101,8 +101,11 @@ func addDaemon(a *Account, s *runstate.State) {
 
 // daemonErrorState returns the state of the daemon's error.
 func daemonErrorState(s *runstate.State) State {
-	if s.Error.Unseen != nil {
+	switch {
+	case s.Error.Unseen != nil:
 		return Held
+	case s.Error.Unmet:
+		return Unmet
 	}
 	if off, ok := offStates()[s.Phase]; ok {
 		return off

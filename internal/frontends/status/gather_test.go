@@ -216,6 +216,16 @@ func TestPending_AfterEmptyRun(t *testing.T) {
 	}
 }
 
+// A reservation that cannot be met is a problem although all clients are active.
+func TestGather_UnmetReservation(t *testing.T) {
+	saved := &runstate.State{Phase: runstate.InSync, Profile: "cpx", Error: &runstate.Error{Text: "reservation big cannot be met", Unmet: true}}
+	var a Account
+	addDaemon(&a, saved)
+	if a.Daemon.Error == nil || a.Daemon.Error.State != Unmet {
+		t.Errorf("the daemon's error is %+v, want the state %s", a.Daemon.Error, Unmet)
+	}
+}
+
 func TestGather_BlockingHolders(t *testing.T) {
 	s := sources()
 	s.Daemon = func(context.Context) (*runstate.State, error) {
