@@ -62,6 +62,16 @@ func TestPage_Modules(t *testing.T) {
 	if out, err := exec.Command("node", "--version").Output(); err != nil || !regexp.MustCompile(`^v(2\d|[3-9]\d|\d{3})\.`).Match(out) {
 		t.Skipf("node is %s, older than what can run the page's tests: %v", out, err)
 	}
+	for _, file := range page(t) {
+		if !strings.HasSuffix(file, ".js") || strings.Contains(file, "/po.") {
+			continue
+		}
+		check := exec.Command("node", "--input-type=module", "--check")
+		check.Stdin = strings.NewReader(read(t, file))
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
 	if out, err := exec.Command("node", "--test", "cockpit/test/").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -21,8 +21,8 @@ export function connect(cockpit, changed) {
         account: async () => JSON.parse((await call("Account", "", []))[0]),
         history: async () => JSON.parse((await call("History", "", []))[0]),
         plans: async () => JSON.parse((await call("Plans", "", []))[0]),
-        use: profile => call("Use", "s", [profile], { timeout: patience }),
-        apply: () => call("Apply", "", [], { timeout: patience }),
+        usage: async () => JSON.parse((await call("Usage", "", []))[0]),
+        use: (profile, untilReboot) => call(untilReboot ? "UseUntilReboot" : "Use", "s", [profile], { timeout: patience }),
         release: lease => call("Release", "s", [lease]),
         close: () => client.close(),
     };

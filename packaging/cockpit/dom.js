@@ -18,12 +18,27 @@ export function el(tag, properties = {}, ...inside) {
 export const pf = (name, ...modifiers) => [`pf-v6-c-${name}`, ...modifiers.map(m => `pf-m-${m}`)].join(" ");
 
 const drawn = new WeakMap();
+let pressed = null; // the element on which a button or a finger is down
+const late = new Map(); // the places that are drawn when it is up, by place
+
+// A click needs the same element from press to release, so a place is not drawn in between.
+const released = () => setTimeout(() => {
+    pressed = null;
+    for (const [place, draw] of late) draw(late.delete(place));
+});
+document.addEventListener("pointerdown", event => (pressed = event.target), true);
+document.addEventListener("pointerup", released, true);
+document.addEventListener("pointercancel", released, true);
 const lost = new WeakMap(); // the element that had the focus and is gone, by place
 
 // redraw replaces the content of a place by draw(data) if the data has changed. Unchanged
 // content keeps the focus and the position of a screen reader. An element that is not drawn for a
 // while gets the focus back.
 export function redraw(place, data, draw) {
+    if (pressed && place.contains(pressed)) {
+        late.set(place, () => redraw(place, data, draw));
+        return;
+    }
     const now = JSON.stringify(data);
     if (drawn.get(place) === now) return;
     drawn.set(place, now);

@@ -21,8 +21,8 @@ export function notice(tone, reason, hint, role) {
         hint && hint.split("\n").map(line => el("p", { class: "dcm-hint" }, el("b", {}, t("Hint:"), " "), line)), role);
 }
 
-export function health({ health, problems, warnings, busy, selected, applied, source }) {
-    const place = source ? t("Selected: $0 ($1).", selected, source) : t("Selected: $0.", selected);
+export function health({ health, problems, warnings, busy, selected, applied, source, untilReboot }) {
+    const place = untilReboot ? t("Selected until reboot: $0 ($1).", selected, source) : source ? t("Selected: $0 ($1).", selected, source) : t("Selected: $0.", selected);
     return [
         alert(health.tone, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state),
             selected && el("p", { class: "dcm-note" }, place,

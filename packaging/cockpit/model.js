@@ -12,6 +12,7 @@ export const tone = code => ["good", "warning", "danger"][code] || "unknown";
 export function model(account) {
     const health = account.health || {};
     const busy = health.state === "changing" || (account.last_run || {}).result === "running";
+    const gpus = cards(account);
     return {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
@@ -19,12 +20,15 @@ export function model(account) {
         selected: account.profile.in_force ?? account.profile.selected, // while the files have an error, the last good selection
         applied: busy ? "" : account.profile.applied, // the account has it from the begin of a run
         source: account.profile.source,
+        untilReboot: Boolean(account.profile.until_reboot),
+        lasting: account.profile.lasting || "",
         broken: account.profile.broken || "",
         profiles: account.profile.defined || [],
         phase: (account.daemon || {}).phase || "",
         retry: (account.daemon || {}).retry || "",
         busy,
-        gpus: cards(account),
+        gpus,
+        free: gpus.flatMap(g => g.domains.flatMap(d => d.cells)).filter(c => c.name && !c.held && !c.kept.length).length,
         empty: !(account.gpus || []).some(g => !g.why) && !((account.expected || {}).missing || []).length,
         clients: (account.clients || []).map(c => client(c, busy)),
         holders: (account.holders || []).map(holder),
@@ -149,7 +153,12 @@ function cell(part, account) {
     const by = (account.holders || []).filter(h => part.name && (h.devices.includes(part.render_node) || h.devices.includes(part.card)));
     const kept = (account.reservations || []).filter(r => (r.partitions || []).includes(part.name));
     const leased = (account.leases || []).filter(l => part.name && (l.partitions || []).includes(part.name));
-    const who = [...leased.map(l => `${l.user}: ${l.command} (${l.lease})`), ...by.filter(h => !leased.some(l => l.lease === h.unit)).map(h => `${h.command} (${h.pid})`)];
+    // PID 1 has the units that hold a partition, also of services that have not opened it.
+    const units = (part.holders || []).filter(name => !/^reservation |\[\d+\]$/.test(name) && !leased.some(l => l.lease === name));
+    const who = [
+        ...leased.map(l => `${l.user}: ${l.command} (${l.lease})`), ...units,
+        ...by.filter(h => !units.includes(h.unit) && !leased.some(l => l.lease === h.unit)).map(h => `${h.command} (${h.pid})`),
+    ];
     const c = {
         name: part.name,
         index: part.index,
@@ -188,7 +197,7 @@ function client(c, busy) {
 const sharing = l => (l.exclusive ? t("exclusive") : l.share ? t("shared by $0", l.share) : "");
 
 function lease(l) {
-    return { lease: l.lease, user: l.user, command: l.command, size: [...(l.partitions || []), sharing(l)].filter(Boolean).join(", "), since: l.since, until: l.until || "" };
+    return { lease: l.lease, user: l.user, command: l.command, partitions: l.partitions || [], size: [...(l.partitions || []), sharing(l)].filter(Boolean).join(", "), since: l.since, until: l.until || "" };
 }
 
 function reservation(r) {

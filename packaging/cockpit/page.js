@@ -1,21 +1,26 @@
 // The page: reads the state of dcm from the bus when it has changed, and draws it.
 
 import { connect } from "./bus.js";
+import * as details from "./details.js";
 import * as draw from "./draw.js";
 import { redraw } from "./dom.js";
 import * as gpus from "./gpus.js";
+import { meter } from "./meter.js";
 import { model } from "./model.js";
 import { confirmation, plan } from "./plan.js";
 import * as tables from "./tables.js";
-import { t, translate } from "./text.js";
+import { n, t, translate } from "./text.js";
 import { follow } from "./theme.js";
+import { held, uses } from "./usage.js";
 import { effort, news, past, plans, refusal } from "./words.js";
 
 const $ = id => document.getElementById(id);
+let remeasure; // measures the use now
 
 const state = {
     bus: null, admin: false, now: null, gone: null, past: [],
-    plans: {}, planning: false, problem: null, fitted: "", chosen: "", failed: null, asking: false, failedAt: null,
+    plans: {}, planning: false, problem: null, fitted: "", chosen: "", failed: null, asking: false, failedAt: null, briefly: false,
+    usage: null, uses: new Map(), // the last result of Usage(), and what is shown of it
 };
 
 // once runs one task at a time. A call during a run causes one more run.
@@ -53,7 +58,9 @@ const look = once(async () => {
         overview({ tone: "danger", summary: state.gone.reason });
     }
     show();
-    if (state.now && !state.gone && !state.now.busy) fit(bus); // not awaited: later changes cause another call
+    if (!state.now || state.gone || state.now.busy) return;
+    fit(bus); // not awaited: later changes cause another call
+    remeasure?.();
 });
 
 function say(text) {
@@ -103,7 +110,7 @@ function choose(name) {
 // confirmed asks before a reload of the driver, which stops all use of the GPUs.
 async function confirmed(profile) {
     const found = state.plans[profile];
-    if (!found?.reload || found.refused) return true;
+    if (!found?.reload) return true;
     $("confirm-text").replaceChildren(...confirmation(found));
     $("confirm").returnValue = "";
     $("confirm").showModal();
@@ -111,13 +118,13 @@ async function confirmed(profile) {
     return $("confirm").returnValue === "yes";
 }
 
-async function apply(profile) {
+async function apply(profile, briefly = state.briefly) {
     if (!await confirmed(profile)) return;
     Object.assign(state, { asking: true, failed: null });
     say(t("Applying $0", profile));
     show();
     try {
-        await state.bus.use(profile);
+        await state.bus.use(profile, briefly);
         say(t("$0 is on the GPUs.", profile));
         state.chosen = profile;
     } catch (error) {
@@ -133,6 +140,27 @@ function former({ selected, applied, profiles }) {
     if (!selected || selected === applied) return "";
     const run = state.past.find(e => e.result === "applied" && e.profile);
     return run && run.profile !== selected && profiles.includes(run.profile) ? run.profile : "";
+}
+
+// restore selects the former profile again. If it is the persistent selection, that only ends the one until reboot.
+const restore = profile => apply(profile, state.now.untilReboot && state.now.lasting !== profile);
+
+function choosePeriod(briefly) {
+    state.briefly = briefly;
+    show();
+}
+
+// measure reads the use of the partitions. dcm sends no signal when a process opens a device, so new
+// holders cause a new account.
+async function measure() {
+    const { bus, now, gone } = state;
+    if (!now || gone || now.busy || !now.gpus.some(g => g.count)) return;
+    const usage = await bus.usage().catch(() => null);
+    if (bus !== state.bus) return;
+    const before = held(state.uses);
+    Object.assign(state, { usage, uses: usage ? uses(usage, state.usage) : new Map() });
+    if (usage && held(state.uses) !== before) look();
+    show();
 }
 
 async function release(lease) {
@@ -163,22 +191,25 @@ function show() {
     marks.remove("loading");
     marks.toggle("bare", !now);
     if (!now) return;
-    const { health, problems, warnings, busy, selected, applied, source, broken } = now;
+    const { health, problems, warnings, busy, selected, applied, source, untilReboot, broken } = now;
     const admin = state.admin && !gone;
     marks.toggle("empty", now.empty);
-    if (!gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source }, draw.health);
+    if (!gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source, untilReboot }, draw.health);
     redraw($("run"), gone ? null : now.run, draw.run);
-    redraw($("legend"), now.gpus, gpus.legend);
+    redraw($("legend"), { gpus: now.gpus, measured: state.uses.size > 0 }, gpus.legend);
     redraw($("gpus"), now.gpus, list => list.map(gpus.gpu));
+    gpus.fill(now.gpus, state.uses);
+    details.update(state);
     redraw($("profiles"), { names: now.profiles, selected, applied }, data => draw.profiles(data, state.chosen, choose));
     draw.fitting(now.profiles, state.planning ? {} : state.plans, busy || state.problem);
     $("plan").setAttribute("aria-busy", String(state.planning && !busy));
     redraw($("plan"), {
         chosen: state.chosen, plan: state.plans[state.chosen], problem: state.problem, broken, failed: state.failed,
-        busy: state.asking || busy, admin, selected, applied, problems: problems.map(p => p.text), keep: former(now),
-    }, data => plan(data, apply));
+        busy: state.asking || busy, admin, selected, applied, untilReboot, briefly: state.briefly, problems: problems.map(p => p.text), keep: former(now),
+    }, data => plan(data, { apply, restore, choosePeriod }));
     redraw($("clients"), now.clients, tables.clients);
     redraw($("partitions"), now.gpus, tables.partitions);
+    $("free").textContent = n("$0 partition is free for a lease.", "$0 partitions are free for a lease.", now.free);
     redraw($("leases"), { list: now.leases, admin }, data => tables.leases(data, release));
     redraw($("reservations"), now.reservations, tables.reservations);
     redraw($("holders"), now.holders, tables.holders);
@@ -204,6 +235,8 @@ document.documentElement.lang = cockpit.language?.replace("_", "-") || "en";
 follow(window);
 $("look").addEventListener("click", () => { state.fitted = ""; look(); });
 document.addEventListener("click", event => {
+    const part = event.target.closest("button[data-part]");
+    if (part) details.open(part.dataset.part, state);
     const link = event.target.closest("a[data-jump]");
     if (!link) return;
     event.preventDefault();
@@ -212,3 +245,5 @@ document.addEventListener("click", event => {
 const permission = cockpit.permission({ admin: true });
 permission.addEventListener("changed", () => begin(cockpit, Boolean(permission.allowed)));
 begin(cockpit, Boolean(permission.allowed));
+details.follow(window);
+remeasure = meter(window, cockpit, measure);

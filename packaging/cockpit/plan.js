@@ -8,15 +8,15 @@ import { n, t } from "./text.js";
 const note = (id, text) => el("p", { id, class: "dcm-note" }, text);
 
 // plan draws the plan. keep is the profile to which the user can return while the chosen one is
-// selected and not on the GPUs; "" for none.
-export function plan({ chosen, plan, problem, broken, busy, admin, selected, applied, failed, problems, keep }, apply) {
+// selected and not on the GPUs; "" for none. choosePeriod(true) selects until reboot instead of permanently.
+export function plan({ chosen, plan, problem, broken, busy, admin, selected, applied, untilReboot, failed, problems, keep, briefly }, { apply, restore, choosePeriod }) {
     if (!chosen) return [note(null, t("Choose a profile to see its plan."))];
     const out = [el("h2", {}, t("Plan for $0", chosen))];
     if (problem) return [...out, notice("danger", problem.reason, problem.hint, "alert")];
     if (!plan) return [...out, note(null, busy ? t("A change is in progress.") : t("Planning ..."))];
     if (plan.unfit) return [...out, notice("danger", plan.unfit.reason, plan.unfit.hint, "alert")];
     const refused = broken ? { reason: t("The configuration on disk has an error."), hint: "" } : plan.refused;
-    const idle = !plan.steps.length && chosen === selected && chosen === applied;
+    const idle = !plan.steps.length && chosen === selected && chosen === applied && untilReboot === briefly;
     out.push(steps(plan), ...restarts(plan), picture(plan.after));
     const waits = chosen === selected && plan.transient; // the problem above says for what
     const known = failed && problems.includes(failed.reason); // it stands above
@@ -25,9 +25,9 @@ export function plan({ chosen, plan, problem, broken, busy, admin, selected, app
     else if (plan.waits) out.push(notice("warning", plan.waits.reason, plan.waits.hint));
     const never = Boolean(refused) && (broken || !plan.transient) || waits;
     const words = busy ? t("Applying ...") : refused && !never ? t("Apply $0 when possible", chosen) : t("Apply $0", chosen);
-    out.push(el("div", { class: "dcm-actions" },
+    out.push(period(briefly, choosePeriod), el("div", { class: "dcm-actions" },
         button("apply", "primary", words, admin && !busy && !idle && !never, () => apply(chosen)),
-        keep && chosen === selected && !idle && button("keep", "secondary", t("Keep $0", keep), admin && !busy, () => apply(keep))));
+        keep && chosen === selected && !idle && button("keep", "secondary", t("Keep $0", keep), admin && !busy, () => restore(keep))));
     out.push(note("apply-why", !admin ? t("Read-only: this needs administrative access.")
         : idle ? t("This profile is on the GPUs.")
             : waits ? t("It is selected: dcm applies it as soon as the holders end.")
@@ -40,6 +40,14 @@ export const confirmation = plan => [
     el("p", {}, t("No process can use a GPU until the driver is loaded again.")),
     ...(plan.restarts.length ? [el("p", {}, el("b", {}, n("$0 unit would be restarted:", "$0 units would be restarted:", plan.restarts.length))), units(null, plan.restarts)] : []),
 ];
+
+// period is the choice between the selections of dcm use and of dcm apply.
+function period(briefly, choosePeriod) {
+    const one = (id, words, value) => el("label", { class: pf("radio"), for: id },
+        el("input", { type: "radio", name: "period", id, checked: briefly === value, onchange: () => choosePeriod(value) }), words);
+    return el("fieldset", { class: "dcm-duration" }, el("legend", { class: "dcm-unseen" }, t("How long the profile stays selected")),
+        one("permanently", t("Permanently"), false), one("until-reboot", t("Until reboot"), true));
+}
 
 // button is not disabled if it has no effect, since a disabled button loses the focus.
 function button(id, kind, words, enabled, press) {

@@ -5,14 +5,14 @@ import { t, time } from "./text.js";
 import { duration } from "./words.js";
 
 const link = (to, text) => el("a", { href: "#", "data-jump": to }, text);
-const unit = name => (name ? link(`/system/services#/${encodeURIComponent(name)}`, el("code", {}, name)) : "-");
-const when = iso => el("time", { datetime: iso }, time(iso));
+export const unit = name => (name ? link(`/system/services#/${encodeURIComponent(name)}`, el("code", {}, name)) : "-");
+export const when = iso => el("time", { datetime: iso }, time(iso));
 const names = list => el("span", { class: "dcm-names" }, list);
 const unseen = text => el("span", { class: "dcm-unseen" }, text);
 
-export const clients = list => table(t("Clients"), [t("Unit"), t("State"), t("Before the last restart"), t("Restored")],
-    list.map(c => [unit(c.unit), c.state, c.before || "-", c.stopped ? "-" : el("span", { class: c.back ? "" : "dcm-bad" }, c.back ? t("yes") : t("no"))]),
-    t("There are no clients: no unit is restarted around a change."));
+export const clients = list => table(t("Services restarted around a change"), [t("Unit"), t("State"), t("Restored")],
+    list.map(c => [unit(c.unit), c.state, c.stopped ? "-" : el("span", { class: c.back ? "" : "dcm-bad" }, c.back ? t("yes") : t("no"))]),
+    t("No unit is restarted around a change."));
 
 // leases have a button for each that the user may end.
 export const leases = ({ list, admin }, release) => table(t("Leases"), [t("Lease"), t("User"), t("Command"), t("Partitions"), t("Since"), t("Until"), unseen(t("Action"))],
@@ -29,7 +29,7 @@ export const partitions = gpus => table(t("Partitions"), [t("GPU"), t("Partition
     gpus.flatMap(g => g.domains.flatMap(d => d.cells.map(c => [g.title, String(c.index), c.mode, c.memory || "-", c.node ? el("code", {}, c.node) : "-", c.who.join(", ") || "-", c.kept.join(", ") || "-"]))),
     t("There are no partitions."));
 
-export const holders = list => table(t("Holders"), [t("Process"), t("Unit"), t("Has open"), unseen(t("Effect"))],
+export const holders = list => table(t("Processes using the GPUs"), [t("Process"), t("Unit"), t("Has open"), unseen(t("Effect"))],
     list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), unit(h.unit), h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, t("blocks the change")) : ""]),
     t("No process has a GPU open."));
 

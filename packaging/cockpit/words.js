@@ -79,7 +79,7 @@ export function refusal(error) {
 
 // effort summarises a plan in a few words.
 export function effort({ steps, restarts, reload, refused, unfit }) {
-    if (unfit) return t("not supported by this node");
+    if (unfit) return t("cannot be applied");
     if (!steps.length) return t("no change");
     if (refused) return t("would be refused now");
     const words = [reload ? t("reloads the driver") : t("switches GPUs")];

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,12 @@ func (b browser) does(what func(context.Context) error) {
 
 func (b browser) await(expression string) {
 	b.t.Helper()
-	b.does(func(ctx context.Context) error { return b.s.Await(ctx, expression) })
+	b.does(func(ctx context.Context) error {
+		if err := b.s.Await(ctx, expression); err != nil {
+			return fmt.Errorf("%s: %w", expression, err)
+		}
+		return nil
+	})
 }
 
 func (b browser) click(selector string) {

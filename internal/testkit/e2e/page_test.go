@@ -29,6 +29,7 @@ func TestPage(t *testing.T) {
 		b.applies()
 		b.refused()
 		b.byKeyboard()
+		b.use()
 		b.looks()
 		b.partitionsWithoutPointer()
 		b.wrong()
@@ -60,8 +61,11 @@ func openPage(t *testing.T, p product, axe []byte, suite, kind string, more e2e.
 	maps.Copy(seed, e2e.Seed{
 		simulated:                   {Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --switch-latency=500ms --reload-latency=2s\n")},
 		"/etc/cockpit/cockpit.conf": {Content: []byte(cockpitConf)},
-		"/root/dcm.deb":             {Content: only(t, p.packages+"/dcm_*_amd64.deb")},
-		"/root/cockpit-dcm.deb":     {Content: only(t, p.packages+"/cockpit-dcm_*_all.deb")},
+		"/etc/hosts":                {Content: []byte("127.0.0.1 localhost\n")}, // for the browser's driver; the root of Debian 12 has none
+		// A stopped daemon is one of the states. systemd must not restart it, however long its picture takes.
+		"/etc/systemd/system/dcm.service.d/page.conf": {Content: []byte("[Service]\nWatchdogSec=infinity\n")},
+		"/root/dcm.deb":         {Content: only(t, p.packages+"/dcm_*_amd64.deb")},
+		"/root/cockpit-dcm.deb": {Content: only(t, p.packages+"/cockpit-dcm_*_all.deb")},
 	})
 	maps.Copy(seed, more)
 	m := boot(t, e2e.Page(suite), p.agent, seed)
@@ -117,8 +121,8 @@ func (b browser) administrator() {
 	b.await(`document.querySelector("#history tbody tr")`)
 	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent && n.textContent != "…")`)
 	b.picture("03-node")
-	// An open page makes no calls while nothing changes.
-	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member="); asked.Stdout != "" {
+	// While nothing changes an open page makes no calls but those for the use of the partitions.
+	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member= | grep -v Member=Usage"); asked.Stdout != "" {
 		b.t.Errorf("calls on the bus without a change: %s", asked.Stdout)
 	}
 }
@@ -162,9 +166,18 @@ func (b browser) applies() {
 	b.await(all("SPX/NPS1", "1"))
 	b.has(spx)
 	b.choose("cpx-fast")
+	b.click("#until-reboot")
 	b.click("#apply")
 	b.await(all("CPX/NPS1", "8"))
 	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	b.await(`document.querySelector("#health").textContent.includes("Selected until reboot: cpx-fast") && document.querySelector("#apply").ariaDisabled`)
+	b.run("dcm status | grep -q 'until reboot'; grep -q '^profile = \"spx-fast\"' /etc/dcm/dcm.toml")
+	b.picture("33-until-reboot")
+	b.click("#permanently")
+	b.await(`!document.querySelector("#apply").ariaDisabled`)
+	b.click("#apply")
+	b.await(`document.querySelector("#health").textContent.includes("Selected: cpx-fast")`)
+	b.run("grep -q '^profile = \"cpx-fast\"' /etc/dcm/dcm.toml")
 }
 
 // refused: the plan says beforehand that a holder would block the change. After a refusal the user can return
@@ -205,8 +218,18 @@ func (b browser) byKeyboard() {
 		b.does(func(ctx context.Context) error { return b.s.Press(ctx, keys...) })
 	}
 	press(webdriver.Tab)
-	if got := b.read(`document.activeElement.name`); got != "profile" {
-		b.t.Errorf("focus after the button: got %q", got)
+	if got := b.read(`document.activeElement.id`); got != "cell-0000:05:00.0-0" {
+		b.t.Errorf("focus after the button: got %q, want the first partition", got)
+	}
+	press(webdriver.Enter)
+	b.await(`document.querySelector("#part").matches(":popover-open") && document.activeElement.id == "part"`)
+	press(webdriver.Escape)
+	b.await(`!document.querySelector("#part").matches(":popover-open") && document.activeElement.id == "cell-0000:05:00.0-0"`)
+	for range 20 {
+		if b.read(`document.activeElement.name`) == "profile" {
+			break
+		}
+		press(webdriver.Tab) // one stop for each GPU
 	}
 	for range 20 {
 		if b.read(`document.activeElement.value`) == "cpx-fast" {
@@ -215,7 +238,7 @@ func (b browser) byKeyboard() {
 		press(webdriver.Down)
 	}
 	b.planned("cpx-fast")
-	press(webdriver.Tab)
+	press(webdriver.Tab, webdriver.Tab) // "permanently or until reboot" is in between
 	if got := b.read(`document.activeElement.id`); got != "apply" {
 		b.t.Errorf("focus after the profiles: got %q", got)
 	}

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"dcm/internal/gpu/nvml/standin"
@@ -75,6 +76,49 @@ func (b browser) style(name string) {
 func (b browser) emulate(command string, params map[string]any) {
 	b.t.Helper()
 	b.does(func(ctx context.Context) error { return b.s.Chrome(ctx, command, params) })
+}
+
+// use: each cell shows the numbers of dcm top, and a popover has the holders. A click, a touch and the
+// keyboard open it.
+func (b browser) use() {
+	b.t.Helper()
+	b.run(`systemd-run --quiet --unit=training --uid=ada sh -c 'exec 3</dev/dri/renderD130 4</dev/dri/renderD131 5</dev/kfd; exec sleep infinity'`)
+	b.run(`for use in '"0000:05:00.0-2","busy":63' '"0000:05:00.0-3","busy":8'; do
+	echo "{\"partition\":$use,\"pid\":$(systemctl show --value --property=MainPID training),\"vram\":16428249907}" >/run/dcm-sim/ctl/use; done`)
+	cell := `document.getElementById("cell-0000:05:00.0-2")`
+	b.await(cell + `.textContent.includes("15.3 GiB of 24 GiB used, 63 % busy") && ` + cell + `.querySelector(".dcm-used").style.height == "64%" && ` + cell + `.closest(".held")`)
+	top := b.run("dcm top --once | grep 0000:05:00.0-2")
+	if !hasAll(top, " 15.3G ", " 24G ", " 63 ", "training.service") {
+		b.t.Errorf("dcm top has other numbers: %s", top)
+	}
+	b.await(`document.querySelector('[data-address="0000:05:00.0"] .dcm-load').textContent.startsWith("30.6 GiB of 192 GiB used")`)
+	open := func() {
+		b.t.Helper()
+		b.click(`[id="cell-0000:05:00.0-2"]`)
+		b.await(`document.querySelector("#part").matches(":popover-open")`)
+		pid := strings.TrimSpace(b.run("systemctl show --value --property=MainPID training"))
+		if text := b.read(`document.querySelector("#part").innerText`); !hasAll(text, "GPU 0, partition 2", "15.3 GiB of 24 GiB", "63 %", "/dev/dri/renderD130", training, "ada", pid) {
+			b.t.Errorf("the popover lacks something:\n%s", text)
+		}
+	}
+	open()
+	b.picture("34-partition")
+	b.click("#part-close")
+	b.await(`!document.querySelector("#part").matches(":popover-open")`)
+	for name, width := range map[string]int{"35-partition-phone": 390, "36-partition-wide": 1920} {
+		b.emulate("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 1700, "deviceScaleFactor": 1, "mobile": false})
+		b.await(fmt.Sprintf("window.top.innerWidth == %d", width))
+		open()
+		if got := b.read(`(r => r.left >= 0 && r.right <= innerWidth && r.top >= 0)(document.querySelector("#part").getBoundingClientRect())`); got != "true" {
+			b.t.Errorf("%d px: the popover is outside of the window", width)
+		}
+		b.picture(name)
+		b.click("h1")
+		b.await(`!document.querySelector("#part").matches(":popover-open")`)
+	}
+	b.emulate("Emulation.clearDeviceMetricsOverride", map[string]any{})
+	b.run("systemctl stop training")
+	b.await(`!document.querySelector(".dcm-cell.held")`)
 }
 
 // partitionsWithoutPointer: the list has each partition with its holder, for keyboard and touch.
@@ -164,16 +208,19 @@ func (b browser) allocations() {
 	b.run("systemctl daemon-reload; systemctl restart dcm; dcm apply; systemctl start alpha beta@1 gamma")
 	b.login("any")
 	b.await(`document.querySelectorAll("#reservations tbody tr").length == 3`)
-	b.put(settings, met+"[[reservation]]\nunit = \"big\"\npartitions = 60\n") // no change is needed that it would prevent
-	b.await(`document.querySelectorAll("#reservations tbody tr").length == 4 && document.querySelector(".dcm-cell.kept")`)
-	b.await(`document.querySelector("#reservations .dcm-bad")`)
+	b.await(`document.querySelectorAll(".dcm-cell.kept").length == 6 && document.querySelectorAll(".dcm-cell.kept.held").length == 6`)
 	b.picture("17-reservations")
+	b.put(settings, met+"[[reservation]]\nunit = \"big\"\npartitions = 60\n")
+	b.await(`document.querySelector("#health").textContent.includes("reservation big cannot be met")`)
+	b.picture("37-unmet-reservation")
+	b.put(settings, met)
+	b.await(`!document.querySelector("#health").textContent.includes("big")`)
 	b.run(`setsid ` + ada + `dcm run -n 3 --time 2h -- sh -c 'echo held >/tmp/hers; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	b.run(`setsid dcm run --gpus 1 --exclusive -- sh -c 'echo held >/run/roots; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	b.await(`document.querySelectorAll("#leases tbody tr").length == 2 && document.querySelectorAll(".dcm-cell.held").length >= 11`)
 	b.run(`setsid ` + ada + `dcm run -n 50 --wait --time 2h -- true >/dev/null 2>&1 </dev/null & ` + queued(1))
 	b.await(`document.querySelector("#queue tbody tr")?.textContent.includes("ada")`)
-	b.choose("spx-fast")
+	b.choose("qpx-fast")
 	b.picture("18-leases-and-queue")
 	b.click(`#leases tbody tr button`)
 	b.await(`document.querySelectorAll("#leases tbody tr").length == 1`)
@@ -184,7 +231,7 @@ func (b browser) allocations() {
 // mixed: the GPUs of two vendors are distinguished, and MIG is drawn.
 func (b browser) mixed() {
 	b.t.Helper()
-	group := "[[profiles.%s.group]]\ncompute = %q\ncount = \"rest\"\n[[profiles.%[1]s.group]]\nmig = { %s }\ncount = \"rest\"\n"
+	group := "[[profiles.%s.group]]\ncompute = %q\ncount = \"rest\"\n[[profiles.%[1]s.group]]\nmig = { %[3]s }\ncount = \"rest\"\n"
 	b.put(settings, "profile = \"both\"\n"+fmt.Sprintf(group, "both", "CPX", `"4g.40gb" = 1, "3g.40gb" = 1`)+fmt.Sprintf(group, "small", "QPX", `"2g.20gb" = 2, "1g.10gb" = 3`))
 	b.run("systemctl restart dcm; dcm apply")
 	b.login("any")

@@ -14,6 +14,7 @@ const load = name => import(address(name));
 const { model, bytes, kind, planned, shape, tone } = await load("model.js");
 const { duration, effort, news, past, plans, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
+const { held, short, total, uses } = await load("usage.js");
 
 const account = () => ({
     health: { state: "waiting", code: 2, summary: "A process blocks the change", in_sync: false },
@@ -78,6 +79,41 @@ test("requests that wait are listed with their size and limit", () => {
     assert.deepEqual(model(account()).queue, []);
 });
 
+// part is a partition of Usage().
+const part = (name, more = {}) => ({ name, gpu: "a", mode: "CPX", memory_bytes: 24 * 2 ** 30, memory_used_bytes: 12.5 * 2 ** 30, busy_percent: 70.4, holders: [], processes: [], ...more });
+
+test("the use of a partition has the numbers of dcm top", () => {
+    const [one] = uses({ partitions: [part("a-0")] }).values();
+    assert.deepEqual([one.memory, one.load, short(one)], ["12.5 GiB of 24 GiB used", "70 %", "12.5 GiB of 24 GiB used, 70 % busy"]);
+    const [idle] = uses({ partitions: [part("a-0", { memory_used_bytes: 0, busy_percent: 0 })] }).values();
+    assert.equal(short(idle), "0 MiB of 24 GiB used, 0 % busy");
+    const [none] = uses({ partitions: [part("a-0", { memory_used_bytes: null, busy_percent: null, unknown: { memory_used_bytes: "the driver is too old" } })] }).values();
+    assert.deepEqual([none.used, none.busy, none.memory, none.load, short(none)], [null, null, "unknown: the driver is too old", "unknown: not reported", ""]);
+});
+
+test("a busy counter needs two results without a restart of the driver", () => {
+    const counted = (sum, cycles, more) => ({ partitions: [part("a-0", { busy_percent: null, busy_sum: sum, busy_cycles: cycles, ...more })] });
+    const busy = (now, before) => [...uses(now, before).values()][0].busy;
+    assert.equal(busy(counted(1000, 100)), null);
+    assert.equal(busy(counted(1500, 110), counted(1000, 100)), 50);
+    assert.equal(busy(counted(900, 110), counted(1000, 100)), null);
+    assert.equal(busy(counted(1500, 90), counted(1000, 100)), null);
+    assert.equal(busy(counted(9000, 110), counted(1000, 100)), null);
+    assert.equal(busy(counted(1500, 110, { mode: "SPX" }), counted(1000, 100)), null);
+});
+
+test("the use of a GPU is that of its partitions", () => {
+    const all = uses({ partitions: [part("a-0"), part("a-1", { busy_percent: null }), part("a-2", { busy_percent: 10, memory_used_bytes: 0 })] });
+    assert.equal(short(total([...all.values()])), "25 GiB of 72 GiB used, 40 % busy");
+    const unknown = uses({ partitions: [part("a-0"), part("a-1", { memory_used_bytes: null })] });
+    assert.equal(total([...unknown.values()]).used, null);
+    const before = held(all);
+    assert.equal(held(uses({ partitions: [part("a-0", { busy_percent: 5 }), part("a-1"), part("a-2")] })), before);
+    assert.notEqual(held(uses({ partitions: [part("a-0", { processes: [{ pid: 7 }] }), part("a-1"), part("a-2")] })), before);
+});
+
+test("a partition that is neither held nor reserved is free for a lease", () => assert.equal(model(account()).free, 2));
+
 test("a GPU on its way says where to", () => {
     const a = account();
     a.gpus[0].mode = { compute: "SPX", memory: "NPS1" };
@@ -105,6 +141,15 @@ test("a leased partition is held before its nodes are open", () => {
     assert.deepEqual(cell.who, ["ada: train (dcm-lease-0-1.scope)"]);
     assert.equal(m.gpus[0].held, 2);
     assert.deepEqual([m.leases[0].size, m.leases[0].until], ["0000:05:00.0-0, exclusive", ""]);
+});
+
+test("a partition of an active service is held before its nodes are open", () => {
+    const a = account();
+    a.partitions[3].holders = ["llm.service"];
+    a.partitions[0].holders = ["reservation llm"];
+    a.partitions[1].holders = ["training.service"];
+    const [[first, second], [, last]] = model(a).gpus[0].domains.map(d => d.cells);
+    assert.deepEqual([first.held, second.who, last.who, last.kept], [false, ["training.service"], ["llm.service"], ["llm.service"]]);
 });
 
 test("a host without GPUs is empty, and one whose GPUs are missing is not", () => {
@@ -208,7 +253,7 @@ test("a plan says whether it would be refused, and whether a retry may help", ()
         entry("odd", [], { error: { text: "no GPU has TPX" } }),
     ]);
     assert.deepEqual([cpx.refused, cpx.transient, effort(cpx)], [{ reason: "a is held", hint: "end it" }, true, "would be refused now"]);
-    assert.deepEqual([odd.unfit, odd.refused, effort(odd)], [{ reason: "no GPU has TPX", hint: "" }, null, "not supported by this node"]);
+    assert.deepEqual([odd.unfit, odd.refused, effort(odd)], [{ reason: "no GPU has TPX", hint: "" }, null, "cannot be applied"]);
 });
 
 test("a plan has a picture of the GPUs after it", () => {

@@ -25,10 +25,12 @@ type Key = string
 
 // The codes of some keys in the protocol.
 const (
-	Tab   Key = "\uE004"
-	Enter Key = "\uE007"
-	Space Key = " "
-	Down  Key = "\uE015"
+	Tab    Key = "\uE004"
+	Enter  Key = "\uE007"
+	Escape Key = "\uE00C"
+	Space  Key = " "
+	Right  Key = "\uE014"
+	Down   Key = "\uE015"
 )
 
 // New starts a browser with the arguments.
