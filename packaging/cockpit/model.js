@@ -1,6 +1,7 @@
 // The model of the page, made only from an account, see dcm-account(5). This file is
 // independent of Cockpit and the document.
 
+import { happened, run, together } from "./run.js";
 import { n, t } from "./text.js";
 
 // Each number of parts has its own colour, for all vendors.
@@ -12,7 +13,7 @@ export const tone = code => ["good", "warning", "danger"][code] || "unknown";
 export function model(account) {
     const health = account.health || {};
     const busy = health.state === "changing" || (account.last_run || {}).result === "running";
-    const gpus = cards(account);
+    const gpus = cards(account), clients = (account.clients || []).map(c => client(c, busy));
     return {
         health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
@@ -30,12 +31,12 @@ export function model(account) {
         gpus,
         free: gpus.flatMap(g => g.domains.flatMap(d => d.cells)).filter(c => c.name && !c.held && !c.kept.length).length,
         empty: !(account.gpus || []).some(g => !g.why) && !((account.expected || {}).missing || []).length,
-        clients: (account.clients || []).map(c => client(c, busy)),
+        clients,
         holders: (account.holders || []).map(holder),
         leases: (account.leases || []).map(lease),
         reservations: (account.reservations || []).map(reservation),
         queue: (account.queue || []).map(queued),
-        run: run(account.last_run),
+        run: run(account, clients.some(c => c.stopped)),
     };
 }
 
@@ -44,16 +45,6 @@ export const shape = mode => {
     if (mode.slices) return mode.slices.length ? together(mode.slices) : mode.whole || "whole";
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
-
-// together joins equal neighbours, as dcm status does: "3g.40gb, 4 × 1g.10gb".
-function together(slices) {
-    const joined = [];
-    for (const name of slices) {
-        if (joined.at(-1)?.name === name) joined.at(-1).n++;
-        else joined.push({ name, n: 1 });
-    }
-    return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(", ");
-}
 
 // kind is the class that colours a part.
 export function kind(mode) {
@@ -138,8 +129,6 @@ function failed(gpu, { last_run: last, profile }) {
     return (g && g.error) || "";
 }
 
-const happened = time => Boolean(time) && !/^0001/.test(time);
-
 // open are the devices of a GPU's driver that a process without a partition has open. The
 // partitions stay free, but the partitioning cannot change.
 function open(gpu, account) {
@@ -212,43 +201,6 @@ function holder(h) {
 function queued(q) {
     const size = q.gpus ? n("$0 GPU", "$0 GPUs", q.gpus) : n("$0 partition", "$0 partitions", q.partitions);
     return { position: q.position, id: q.id, user: q.user, size: [size, sharing(q)].filter(Boolean).join(", "), time: q.time || 0, since: q.since, reason: q.reason };
-}
-
-// Each step before, during and after it, and if it failed. $0 is the mode after it.
-const tenses = {
-    memory: to => [t("request $0", to), t("requesting $0", to), t("requested $0", to), t("could not request $0", to)],
-    compute: to => [t("switch to $0", to), t("switching to $0", to), t("switched to $0", to), t("could not be switched to $0", to)],
-    reload: () => [t("reload the driver"), t("reloading the driver"), t("reloaded the driver"), t("could not reload the driver")],
-    "mig-clear": () => [t("destroy instances"), t("destroying instances"), t("destroyed instances"), t("could not destroy instances")],
-    "mig-mode": to => [t("set $0", to), t("setting $0", to), t("$0 is set", to), t("could not set $0", to)],
-    "mig-fill": to => [t("create $0", to), t("creating $0", to), t("created $0", to), t("could not create $0", to)],
-};
-
-// run converts the last run; null if there was none.
-function run(last) {
-    if (!last) return null;
-    const steps = (last.steps || []).map(step);
-    return {
-        done: steps.filter(s => s.over).length,
-        profile: last.profile,
-        result: last.result,
-        running: last.result === "running",
-        started: last.started,
-        finished: last.finished || "",
-        error: last.error ? last.error.text : "",
-        hint: last.error ? last.error.hint || "" : "",
-        steps,
-    };
-}
-
-function step(s) {
-    const over = happened(s.finished), begun = happened(s.started) || over;
-    const to = s.to || together(s.mig || []);
-    const words = (tenses[s.kind] || (() => Array(4).fill(`${s.kind} ${to}`)))(to)[s.error ? 3 : over ? 2 : begun ? 1 : 0];
-    const where = s.hive && s.hive.length > 1 ? n("$0 GPU", "$0 GPUs", s.hive.length) : s.gpu || "";
-    const took = over && happened(s.started) ? Date.parse(s.finished) - Date.parse(s.started) : null;
-    const text = [where, words].filter(Boolean).join(": ");
-    return { text: s.undo ? t("undo: $0", text) : text, begun, over, took, error: s.error || "" };
 }
 
 export function bytes(n) {

@@ -43,15 +43,21 @@ func (b browser) looks() {
 	b.style("light")
 	b.emulate("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "forced-colors", "value": "active"}}})
 	b.await(`matchMedia("(forced-colors: active)").matches`)
+	border := `[".held", ".free"].map(c => getComputedStyle(document.querySelector(".dcm-cell" + c)).borderTopStyle).join()`
+	if got := b.read(border); got != "dotted,solid" { // background images are not drawn in this mode
+		b.t.Errorf("borders of held and free partitions with forced colours: %s", got)
+	}
 	b.picture("11-forced-colours")
 	b.emulate("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "forced-colors", "value": "none"}}})
-	for name, width := range map[string]int{"12-phone": 390, "13-tablet": 768, "14-wide": 1920} {
+	for _, width := range []int{390, 480, 640, 768, 1024, 1280, 1920} {
 		b.emulate("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 3400, "deviceScaleFactor": 1, "mobile": false})
 		b.await(fmt.Sprintf("window.top.innerWidth == %d", width))
 		if over := b.read("document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != "0" {
 			b.t.Errorf("%d px: the page is %s px wider than the window", width, over)
 		}
-		b.picture(name)
+		if name, ok := map[int]string{390: "12-phone", 768: "13-tablet", 1920: "14-wide"}[width]; ok {
+			b.picture(name)
+		}
 	}
 	b.emulate("Emulation.clearDeviceMetricsOverride", map[string]any{})
 	b.read(`(document.cookie = "CockpitLang=de-de; path=/", localStorage.setItem("cockpit.lang", "de-de"))`)

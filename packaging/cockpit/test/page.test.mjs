@@ -196,6 +196,23 @@ test("a run has a text for each step", () => {
     assert.deepEqual([model(a).run.steps[0].text, model(a).run.steps[0].took, model(a).gpus[0].error], ["a: could not be switched to SPX", 2000, "busy"]);
 });
 
+test("a run stops the services first and starts them last", () => {
+    const a = account();
+    a.health = { state: "changing", code: 1 };
+    a.daemon = { phase: "applying", since: "2026-11-21T12:00:00Z" };
+    a.clients[0].back = false;
+    a.last_run = { profile: "old", result: "applied", started: "2026-11-21T11:00:00Z", steps: [{ kind: "reload", finished: "2026-11-21T11:00:01Z" }] };
+    const seen = () => model(a).run.steps.map(s => [s.text, s.begun, s.over, s.took]);
+    assert.deepEqual([model(a).run.profile, model(a).run.running], ["cpx-nps4", true]);
+    assert.deepEqual(seen(), [["stopping the services", true, false, null], ["start the services", false, false, null]]);
+    a.last_run = { profile: "cpx-nps4", result: "running", started: "2026-11-21T12:00:00.3Z", steps: [{ kind: "reload", started: "2026-11-21T12:00:01Z" }] };
+    assert.deepEqual(seen(), [["stopped the services", true, true, 300], ["reloading the driver", true, false, null], ["start the services", false, false, null]]);
+    Object.assign(a.last_run, { result: "applied", finished: "2026-11-21T12:00:03Z" });
+    assert.deepEqual([model(a).run.running, seen().at(-1)], [true, ["starting the services", true, false, null]]);
+    a.daemon.phase = "in-sync";
+    assert.equal(model(a).run.running, false);
+});
+
 test("the error of a GPU is history when the selected profile is on the GPUs", () => {
     const a = account();
     a.last_run = { profile: "spx", result: "failed", gpus: [{ address: "0000:05:00.0", error: "busy" }] };
