@@ -214,7 +214,7 @@ function show() {
     redraw($("reservations"), now.reservations, tables.reservations);
     redraw($("holders"), now.holders, tables.holders);
     redraw($("queue"), now.queue, tables.queue);
-    redraw($("history"), state.past, tables.history);
+    redraw($("history"), { list: state.past, run: now.run?.running ? null : now.run }, tables.history);
 }
 
 // begin connects again, with the current access.

@@ -41,6 +41,7 @@ export function run(account, stopped) {
         steps.push({ text: ended ? t("starting the services") : t("start the services"), begun: ended, over: false, took: null, error: "" });
     }
     return {
+        id: report.id || "",
         done: steps.filter(s => s.over).length,
         profile: report.profile,
         result: report.result,

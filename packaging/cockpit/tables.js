@@ -37,8 +37,18 @@ export const queue = list => table(t("Queue"), [t("Position"), t("ID"), t("User"
     list.map(q => [String(q.position), String(q.id), q.user, q.size, q.time ? duration(q.time * 1000) : "-", when(q.since), q.reason]),
     t("No request waits for a lease."));
 
-// history has the error of a run below its result, and a link to its messages.
-export const history = list => table(t("History"), [t("Start"), t("Duration"), t("Profile"), t("Result"), t("Changed"), t("Cause")],
+// outcome opens: it has the error of a run, and the steps of the last one.
+function outcome(e, run) {
+    const steps = run && !run.running && run.id === e.id ? run.steps : [];
+    if (!e.error && !steps.length) return e.result;
+    return el("details", {}, el("summary", { class: e.error ? "dcm-bad" : "" }, e.result),
+        e.error && el("p", { class: "dcm-error" }, e.error),
+        e.error && steps.length > 0 && run.hint && el("p", { class: "dcm-error" }, el("b", {}, t("Hint:"), " "), run.hint),
+        steps.length > 0 && el("ol", { class: "dcm-steps dcm-names" }, steps.map(s => el("li", {}, s.text, s.error && `: ${s.error}`, s.took !== null && el("small", {}, " ", duration(s.took))))));
+}
+
+// history has a link to the messages of each run.
+export const history = ({ list, run }) => table(t("History"), [t("Start"), t("Duration"), t("Profile"), t("Result"), t("Changed"), t("Cause")],
     list.map(e => [e.id ? link(`/system/logs#/?priority=debug&_SYSTEMD_INVOCATION_ID=${e.id}`, when(e.began)) : when(e.began), e.took || "-", el("span", { class: "dcm-whole" }, e.profile || "-"),
-        e.error ? el("details", {}, el("summary", { class: "dcm-bad" }, e.result), el("p", { class: "dcm-error" }, e.error)) : e.result, e.changed, e.asked]),
+        outcome(e, run), e.changed, e.asked]),
     t("No runs."));
