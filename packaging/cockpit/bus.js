@@ -22,6 +22,7 @@ export function connect(cockpit, changed) {
         history: async () => JSON.parse((await call("History", "", []))[0]),
         plans: async () => JSON.parse((await call("Plans", "", []))[0]),
         usage: async () => JSON.parse((await call("Usage", "", []))[0]),
+        queue: async () => JSON.parse((await call("Queue", "", []))[0]),
         use: (profile, untilReboot) => call(untilReboot ? "UseUntilReboot" : "Use", "s", [profile], { timeout: patience }),
         release: lease => call("Release", "s", [lease]),
         close: () => client.close(),

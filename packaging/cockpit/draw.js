@@ -5,7 +5,7 @@ import { el, pf } from "./dom.js";
 import { t } from "./text.js";
 import { duration } from "./words.js";
 
-const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…" };
+const marks = { good: "✓", warning: "!", danger: "✕", unknown: "?", busy: "…", idle: "–" };
 const tones = { good: "success", warning: "warning", danger: "danger", busy: "info" };
 
 // alert draws a tone, a title and further elements.
@@ -21,12 +21,17 @@ export function notice(tone, reason, hint, role) {
         hint && hint.split("\n").map(line => el("p", { class: "dcm-hint" }, el("b", {}, t("Hint:"), " "), line)), role);
 }
 
-export function health({ health, problems, warnings, busy, selected, applied, source, untilReboot }) {
+function where(selected, applied, missing) {
+    if (applied !== selected) return t("It is not on the GPUs.");
+    return missing ? t("It is on the GPUs that are present.") : t("It is on the GPUs.");
+}
+
+export function health({ health, problems, warnings, busy, selected, applied, source, untilReboot, missing, empty }) {
     const place = untilReboot ? t("Selected until reboot: $0 ($1).", selected, source) : source ? t("Selected: $0 ($1).", selected, source) : t("Selected: $0.", selected);
     return [
         alert(health.tone, el("p", { class: "dcm-verdict", id: "verdict" }, health.summary || health.state),
-            selected && el("p", { class: "dcm-note" }, place,
-                !busy && [" ", applied === selected ? t("It is on the GPUs.") : t("It is not on the GPUs.")])),
+            [selected && el("p", { class: "dcm-note" }, place, !busy && [" ", where(selected, applied, missing)]),
+                empty && el("p", { class: "dcm-hint" }, el("b", {}, t("Hint:"), " "), t("dcm gpus lists the devices, and why dcm does not manage them."))]),
         ...problems.map(p => notice(health.tone === "danger" ? "danger" : "warning", p.text, p.hint)),
         ...warnings.map(w => notice("warning", w, "")),
     ];

@@ -7,6 +7,9 @@ import { n, t } from "./text.js";
 // Each number of parts has its own colour, for all vendors.
 const parts = { SPX: 1, DPX: 2, TPX: 3, QPX: 4, CPX: 8 };
 
+// A change, and a host whose GPUs are left alone, are neither good nor bad.
+const tones = { changing: "busy", idle: "idle" };
+
 // tone is the severity of a state of health, by its code.
 export const tone = code => ["good", "warning", "danger"][code] || "unknown";
 
@@ -15,7 +18,7 @@ export function model(account) {
     const busy = health.state === "changing" || (account.last_run || {}).result === "running";
     const gpus = cards(account), clients = (account.clients || []).map(c => client(c, busy));
     return {
-        health: { state: health.state || "unknown", summary: health.summary || "", tone: health.state === "changing" ? "busy" : tone(health.code) },
+        health: { state: health.state || "unknown", summary: health.summary || "", tone: tones[health.state] || tone(health.code) },
         problems: (account.problems || []).map(p => ({ text: p.text, hint: p.hint || "", state: p.state })),
         warnings: account.warnings || [],
         selected: account.profile.in_force ?? account.profile.selected, // while the files have an error, the last good selection
@@ -30,6 +33,7 @@ export function model(account) {
         busy,
         gpus,
         free: gpus.flatMap(g => g.domains.flatMap(d => d.cells)).filter(c => c.name && !c.held && !c.kept.length).length,
+        missing: gpus.some(g => g.lost),
         empty: !(account.gpus || []).some(g => !g.why) && !((account.expected || {}).missing || []).length,
         clients,
         holders: (account.holders || []).map(holder),

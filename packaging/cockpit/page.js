@@ -20,7 +20,7 @@ let remeasure; // measures the use now
 const state = {
     bus: null, admin: false, now: null, gone: null, past: [],
     plans: {}, planning: false, problem: null, fitted: "", chosen: "", failed: null, asking: false, failedAt: null, briefly: false,
-    usage: null, uses: new Map(), // the last result of Usage(), and what is shown of it
+    usage: null, uses: new Map(), holders: "", // the last result of Usage(), and what is shown of it
 };
 
 // once runs one task at a time. A call during a run causes one more run.
@@ -150,16 +150,17 @@ function choosePeriod(briefly) {
     show();
 }
 
-// measure reads the use of the partitions. dcm sends no signal when a process opens a device, so new
-// holders cause a new account.
+// measure reads the use of the partitions. dcm sends no signal when a process opens a device or a request
+// waits for a lease, so other holders and another queue cause a new account.
 async function measure() {
     const { bus, now, gone } = state;
     if (!now || gone || now.busy || !now.gpus.some(g => g.count)) return;
-    const usage = await bus.usage().catch(() => null);
+    const [usage, queue] = await Promise.all([bus.usage(), bus.queue()].map(call => call.catch(() => null)));
     if (bus !== state.bus) return;
-    const before = held(state.uses);
+    const before = state.usage && state.holders;
     Object.assign(state, { usage, uses: usage ? uses(usage, state.usage) : new Map() });
-    if (usage && held(state.uses) !== before) look();
+    state.holders = JSON.stringify([held(state.uses), (queue || []).map(q => q.id)]);
+    if (usage && before && state.holders !== before) look();
     show();
 }
 
@@ -194,7 +195,7 @@ function show() {
     const { health, problems, warnings, busy, selected, applied, source, untilReboot, broken } = now;
     const admin = state.admin && !gone;
     marks.toggle("empty", now.empty);
-    if (!gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source, untilReboot }, draw.health);
+    if (!gone) redraw($("health"), { health, problems, warnings, busy, selected, applied, source, untilReboot, missing: now.missing, empty: now.empty }, draw.health);
     redraw($("run"), gone ? null : now.run, draw.run);
     redraw($("legend"), { gpus: now.gpus, measured: state.uses.size > 0 }, gpus.legend);
     redraw($("gpus"), now.gpus, list => list.map(gpus.gpu));
@@ -209,7 +210,7 @@ function show() {
     }, data => plan(data, { apply, restore, choosePeriod }));
     redraw($("clients"), now.clients, tables.clients);
     redraw($("partitions"), now.gpus, tables.partitions);
-    $("free").textContent = n("$0 partition is free for a lease.", "$0 partitions are free for a lease.", now.free);
+    $("free").textContent = busy ? "" : n("$0 partition is free for a lease.", "$0 partitions are free for a lease.", now.free);
     redraw($("leases"), { list: now.leases, admin }, data => tables.leases(data, release));
     redraw($("reservations"), now.reservations, tables.reservations);
     redraw($("holders"), now.holders, tables.holders);

@@ -80,6 +80,8 @@ cockpit.locale({
     "stopping the services": [null, "Dienste werden gestoppt"],
     "start the services": [null, "Dienste starten"],
     "starting the services": [null, "Dienste werden gestartet"],
+    "It is on the GPUs that are present.": [null, "Es ist auf den vorhandenen GPUs."],
+    "dcm gpus lists the devices, and why dcm does not manage them.": [null, "dcm gpus listet die Geräte auf, und warum dcm sie nicht verwaltet."],
     "Cancel": [null, "Abbrechen"],
     "Reload and apply": [null, "Neu laden und anwenden"],
     "Reload the driver?": [null, "Treiber neu laden?"],

@@ -42,6 +42,8 @@ func TestPage(t *testing.T) {
 		b.plans()
 		b.applies()
 		b.refused()
+		b.byKeyboard()
+		b.use()
 		b.looks()
 	})
 	t.Run("leases", func(t *testing.T) { openPage(t, p, axe, "trixie", "mi300x-8", driverless()).allocations() })
@@ -120,9 +122,10 @@ func (b browser) administrator() {
 	b.await(all("CPX/NPS1", "8"))
 	b.await(`document.querySelector("#history tbody tr")`)
 	b.await(`[...document.querySelectorAll(".dcm-profile > .dcm-note")].every(n => n.textContent && n.textContent != "…")`)
+	b.await(`document.querySelector(".dcm-load").textContent.includes("0 MiB of 192 GiB used")`)
 	b.picture("03-node")
 	// While nothing changes an open page makes no calls but those for the use of the partitions.
-	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member= | grep -v Member=Usage"); asked.Stdout != "" {
+	if asked := b.try("timeout 3 busctl monitor " + busName + " | grep Member= | grep -v -e Member=Usage -e Member=Queue"); asked.Stdout != "" {
 		b.t.Errorf("calls on the bus without a change: %s", asked.Stdout)
 	}
 }
@@ -171,7 +174,7 @@ func (b browser) applies() {
 	b.await(all("CPX/NPS1", "8"))
 	b.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
 	b.await(`document.querySelector("#health").textContent.includes("Selected until reboot: cpx-fast") && document.querySelector("#apply").ariaDisabled`)
-	b.run("dcm status | grep -q 'until reboot'; grep -q '^profile = \"spx-fast\"' /etc/dcm/dcm.toml")
+	b.run("dcm status | grep 'until reboot' && grep -q '^profile = \"spx-fast\"' /etc/dcm/dcm.toml")
 	b.picture("33-until-reboot")
 	b.click("#permanently")
 	b.await(`!document.querySelector("#apply").ariaDisabled`)
@@ -217,6 +220,8 @@ func (b browser) byKeyboard() {
 		b.t.Helper()
 		b.does(func(ctx context.Context) error { return b.s.Press(ctx, keys...) })
 	}
+	b.await(`document.getElementById("cell-0000:05:00.0-0") && !document.querySelector(".dcm-run")`)
+	b.read(`document.querySelector("#look").focus()`)
 	press(webdriver.Tab)
 	if got := b.read(`document.activeElement.id`); got != "cell-0000:05:00.0-0" {
 		b.t.Errorf("focus after the button: got %q, want the first partition", got)

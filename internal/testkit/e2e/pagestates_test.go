@@ -88,7 +88,7 @@ func (b browser) emulate(command string, params map[string]any) {
 // keyboard open it.
 func (b browser) use() {
 	b.t.Helper()
-	b.run(`systemd-run --quiet --unit=training --uid=ada sh -c 'exec 3</dev/dri/renderD130 4</dev/dri/renderD131 5</dev/kfd; exec sleep infinity'`)
+	b.run(`systemd-run --quiet --unit=training sh -c 'exec 3</dev/dri/renderD130 4</dev/dri/renderD131 5</dev/kfd; exec sleep infinity'`)
 	b.run(`for use in '"0000:05:00.0-2","busy":63' '"0000:05:00.0-3","busy":8'; do
 	echo "{\"partition\":$use,\"pid\":$(systemctl show --value --property=MainPID training),\"vram\":16428249907}" >/run/dcm-sim/ctl/use; done`)
 	cell := `document.getElementById("cell-0000:05:00.0-2")`
@@ -103,7 +103,7 @@ func (b browser) use() {
 		b.click(`[id="cell-0000:05:00.0-2"]`)
 		b.await(`document.querySelector("#part").matches(":popover-open")`)
 		pid := strings.TrimSpace(b.run("systemctl show --value --property=MainPID training"))
-		if text := b.read(`document.querySelector("#part").innerText`); !hasAll(text, "GPU 0, partition 2", "15.3 GiB of 24 GiB", "63 %", "/dev/dri/renderD130", training, "ada", pid) {
+		if text := b.read(`document.querySelector("#part").innerText`); !hasAll(text, "GPU 0, partition 2", "15.3 GiB of 24 GiB", "63 %", "/dev/dri/renderD130", training, "user root", pid) {
 			b.t.Errorf("the popover lacks something:\n%s", text)
 		}
 	}
@@ -123,7 +123,7 @@ func (b browser) use() {
 		b.await(`!document.querySelector("#part").matches(":popover-open")`)
 	}
 	b.emulate("Emulation.clearDeviceMetricsOverride", map[string]any{})
-	b.run("systemctl stop training")
+	b.run(`for part in 2 3; do echo "{\"partition\":\"0000:05:00.0-$part\",\"busy\":0,\"vram\":0}" >/run/dcm-sim/ctl/use; done; systemctl stop training`)
 	b.await(`!document.querySelector(".dcm-cell.held")`)
 }
 

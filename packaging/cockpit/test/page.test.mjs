@@ -155,6 +155,7 @@ test("a partition of an active service is held before its nodes are open", () =>
 test("a host without GPUs is empty, and one whose GPUs are missing is not", () => {
     const none = { profile: {}, gpus: [{ index: -1, address: "0000:99:00.0", why: "no driver", mode: {}, want: {} }] };
     assert.equal(model(none).empty, true);
+    assert.equal(model({ ...none, health: { state: "idle", code: 0 } }).health.tone, "idle");
     assert.equal(model({ ...none, expected: { missing: ["0000:05:00.0"] } }).empty, false);
     assert.equal(model(account()).empty, false);
 });
