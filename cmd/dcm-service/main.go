@@ -54,7 +54,7 @@ func run(ctx context.Context, h *host.Host, stderr io.Writer, args []string) int
 	return service.Code(err)
 }
 
-var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | make INSTANCE | unmake INSTANCE | extend|notice LEASE MICROSECONDS. See dcm.service(8), and dcm(1) for people"))
+var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | make INSTANCE | unmake INSTANCE | extend|notice LEASE MICROSECONDS | attach NODE. See dcm.service(8), and dcm(1) for people"))
 
 // work is what the arguments name; nil: nothing.
 func work(name string) func(context.Context, *host.Host, io.Writer) error {
@@ -72,6 +72,9 @@ func work(name string) func(context.Context, *host.Host, io.Writer) error {
 		return func(_ context.Context, h *host.Host, _ io.Writer) error {
 			return leaseservice.WriteNotice(h, unit, until)
 		}
+	}
+	if node, ok := strings.CutPrefix(name, "attach "); ok { // in one of dcm-make@.service
+		return func(ctx context.Context, h *host.Host, _ io.Writer) error { return service.Attach(ctx, h, node) }
 	}
 	name, instance, forInstance := strings.Cut(name, " ")
 	w, ok := service.Works()[name]

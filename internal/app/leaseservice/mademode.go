@@ -92,15 +92,15 @@ func (p dynamicGPUs) switchable(devices []gpu.Device, holders []gpu.Holder, wait
 // shows the check, or if it makes no difference.
 func refusal(check gpu.BusyCheck, d gpu.Device, all []gpu.Device, holders []gpu.Holder) string {
 	const required = "switching its mode for a lease requires a driver that checks each GPU alone (Linux 6.17 or later)"
-	elsewhere := slices.ContainsFunc(holders, func(h gpu.Holder) bool {
-		return slices.Contains(h.Devices, d.SharedNode) && len(h.Attached) > 0 && !slices.Contains(h.Attached, d.Address)
-	})
 	others := slices.ContainsFunc(all, func(o gpu.Device) bool { return o.Vendor == d.Vendor && o.Address != d.Address && o.SkipReason == "" })
 	switch {
-	case !others || check == gpu.BusyCheckGPU || check == gpu.BusyCheckUnknown && elsewhere:
+	case !others || check == gpu.BusyCheckGPU:
 		return ""
 	case check == gpu.BusyCheckUnknown:
-		return required + ": that is not known yet. The first switch while a process uses another GPU shows it"
+		if _, needed, idle := gpu.ProbeFor(d.Address, all, holders); !needed || idle {
+			return ""
+		}
+		return required + ": that is not known yet, and no other GPU is idle to determine it"
 	}
 	return required + ": " + check.String()
 }

@@ -112,6 +112,7 @@ func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
 	cfg, node, publish := openToMake(h, log)
 	return made.Switcher{
 		Claims: host.Claims(h), GPUs: modeNode{node, cfg}, Publish: publish,
+		Prove: checkProbe{node, attachment{h, log}.begin}.begin,
 		Retry: func(err error) bool {
 			_, used := errors.AsType[*made.InUseError](err)
 			return used || gpu.IsTransient(err)

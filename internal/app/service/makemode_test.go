@@ -25,7 +25,11 @@ import (
 // attach starts a process that uses the GPU with that render node, until the test ends.
 func attach(t *testing.T, s *simtest.Node, minor int) (end func()) {
 	t.Helper()
-	c := exec.Command("sh", "-c", fmt.Sprintf("exec 3<%s/dri/renderD%d 4<%[1]s/kfd; echo; read x", s.Dev, minor))
+	node := fmt.Sprintf("%s/dri/renderD%d", s.Dev, minor)
+	if minor == 0 { // no DRM node: it is attached to all GPUs
+		node = "/dev/null"
+	}
+	c := exec.Command("sh", "-c", fmt.Sprintf("exec 3<%s 4<%s/kfd; echo; read x", node, s.Dev))
 	in, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -55,8 +59,14 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 		minor    int   // of the process; 0: none
 		want     error // of the switch
 		check    gpu.BusyCheck
+
+		everywhere bool // dcm's own process is attached to all GPUs
+		unstarted  bool // dcm's own process cannot be started
 	}{
-		{name: "idle"},
+		{name: "idle", check: gpu.BusyCheckGPU},
+		{name: "idle, older driver", nodeLock: true, want: unix.EBUSY, check: gpu.BusyCheckNode},
+		{name: "idle, no device cgroup", everywhere: true, want: errCheckUnknown},
+		{name: "idle, process does not start", unstarted: true, want: errCheckUnknown},
 		{name: "process on another GPU", minor: 136, check: gpu.BusyCheckGPU},
 		{name: "process on another GPU, older driver", nodeLock: true, minor: 136, want: unix.EBUSY, check: gpu.BusyCheckNode},
 		{name: "process on the GPU", minor: 128, want: &made.InUseError{}},
@@ -70,6 +80,17 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 				Claims: claims, GPUs: modeNode{node, &config.Config{Selected: "x", Profile: profile}}, Log: slog.New(slog.DiscardHandler),
 				Publish: func(context.Context) error { return nil }, Retry: func(error) bool { return false },
 			}
+			probes := 0
+			m.Prove = checkProbe{node, func(_ context.Context, d gpu.Device) (func(), error) {
+				if probes++; tt.unstarted {
+					return nil, unix.ENOENT
+				}
+				minor := d.Parts[0].Minor
+				if tt.everywhere {
+					minor = 0
+				}
+				return attach(t, s, minor), nil
+			}}.begin
 			if tt.minor != 0 {
 				attach(t, s, tt.minor)
 			}
@@ -92,6 +113,9 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 			}
 			if g := mode(); (g.Compute == partition.CPX) != (err == nil) || g.HasMadeMode() != (err == nil) {
 				t.Errorf("mode after the switch: %s, made %+v", g.Compute, g.MadeMode)
+			}
+			if want := map[bool]int{tt.minor == 0: 1}[true]; probes != want {
+				t.Errorf("processes of dcm: got %d, want %d", probes, want)
 			}
 			if got := node.BusyCheck(partition.AMD); got != tt.check {
 				t.Errorf("check: got %q, want %q", got, tt.check)

@@ -46,9 +46,12 @@ type Switcher struct {
 	Claims  Claims
 	GPUs    ModeGPUs
 	Publish func(context.Context) error // publishes the partitions
-	Retry   func(error) bool            // reports whether a later attempt to switch back may succeed
-	Delay   time.Duration               // between two attempts
-	Log     *slog.Logger
+	// Prove is called before a switch for leases, and done after it. They return an error if it is not known
+	// whether the GPU can be switched back while other GPUs are in use. nil: not called
+	Prove func(ctx context.Context, gpu partition.Address) (done func() error, err error)
+	Retry func(error) bool // reports whether a later attempt to switch back may succeed
+	Delay time.Duration    // between two attempts
+	Log   *slog.Logger
 }
 
 // Make switches the GPU and links the device nodes. If a claim exists, an earlier start of the unit was
@@ -73,7 +76,7 @@ func (s Switcher) Make(ctx context.Context, n Name) error {
 			return err
 		}
 		if state.Compute != to {
-			if err := s.GPUs.Switch(ctx, n.GPU, state.Compute, to); err != nil {
+			if err := s.prove(ctx, n, state.Compute); err != nil {
 				return err
 			}
 			if state, err = s.GPUs.Read(ctx, n.GPU); err != nil {
@@ -86,6 +89,22 @@ func (s Switcher) Make(ctx context.Context, n Name) error {
 		return err
 	}
 	return s.Claims.relink(n, state.Nodes)
+}
+
+// prove switches the GPU for leases.
+func (s Switcher) prove(ctx context.Context, n Name, from partition.Compute) error {
+	done := func() error { return nil }
+	if s.Prove != nil {
+		var err error
+		if done, err = s.Prove(ctx, n.GPU); err != nil {
+			return err
+		}
+	}
+	err := s.GPUs.Switch(ctx, n.GPU, from, partition.Compute(n.Profile))
+	if unknown := done(); err == nil {
+		err = unknown
+	}
+	return err
 }
 
 // admits returns an error if the GPU must not be switched: leases or another change have set its mode,

@@ -46,14 +46,22 @@ func (r Transients) StartService(ctx context.Context, s Service) error {
 	return nil
 }
 
+// StartNotifying starts a command and returns when it has sent READY=1.
+func (r Transients) StartNotifying(ctx context.Context, s Service) error {
+	return r.start(ctx, s.Name, func(job *dbus.ObjectPath) error { return r.queue(ctx, job, s.Name, s.propertiesOf("notify")) })
+}
+
 // RunService runs a command and waits for its end. It returns an error if the command fails.
 func (r Transients) RunService(ctx context.Context, s Service) error {
 	return Jobs(r).runQueued(ctx, s.Name, func(job *dbus.ObjectPath) error { return r.queue(ctx, job, s.Name, s.properties()) })
 }
 
-func (s Service) properties() []property {
+func (s Service) properties() []property { return s.propertiesOf("oneshot") }
+
+// propertiesOf returns the properties of a service of a type.
+func (s Service) propertiesOf(kind string) []property {
 	return variants(append([]Property{
-		{"Description", s.Description}, {"Type", "oneshot"}, {"Environment", s.Environment},
+		{"Description", s.Description}, {"Type", kind}, {"Environment", s.Environment},
 		{"ExecStart", []command{literal(s.Command)}}, {"CollectMode", "inactive-or-failed"},
 	}, s.Extra...))
 }

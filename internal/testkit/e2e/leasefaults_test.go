@@ -168,7 +168,7 @@ timeout 5 e2e-agent await-command '[ "$(ls -d /sys/fs/cgroup/dcm.slice/dcm-*.sco
 func (s *leaseSoak) waiters(n int) []leasesoak.Step {
 	steps := make([]leasesoak.Step, n)
 	for i := range steps {
-		steps[i] = leasesoak.Step{Do: leasesoak.Wait, User: []string{"root", "ada", "bob"}[s.rand.IntN(3)], Args: s.request(true), After: s.delay(300 * time.Millisecond)}
+		steps[i] = leasesoak.Step{Do: leasesoak.Wait, User: []string{"root", "ada", "bob"}[s.rand.IntN(3)], Args: s.args(true), After: s.delay(300 * time.Millisecond)}
 	}
 	return steps
 }

@@ -57,6 +57,8 @@ type leaseSoak struct {
 	exclusive bool
 	beta      int
 	recovery  recovery
+	args      func(wait bool) []string // of a request
+	expect    func(*leasesoak.Batch)   // sets what the check of a batch expects
 }
 
 // recovery selects what must happen before the next check.
@@ -83,6 +85,9 @@ func newLeaseSoak(t *testing.T, p product, r *rand.Rand) *leaseSoak {
 	m.run("systemctl daemon-reload; systemctl add-wants multi-user.target alpha beta; useradd --create-home --groups dcm ada; useradd --create-home --groups dcm bob")
 	m.killableGenerator()
 	s := &leaseSoak{machine: m, rand: r, count: make(map[string]int), profile: "cpx-fast", alpha: 2, exclusive: true, beta: 1}
+	s.args, s.expect = s.request, func(b *leasesoak.Batch) {
+		b.Parts, b.Largest = map[string]int{"cpx-fast": 64, "qpx-fast": 32}[s.profile], maxPartitions
+	}
 	s.configure()
 	s.run("systemctl restart dcm; systemctl start alpha beta")
 	s.startClients()
@@ -135,7 +140,7 @@ func (s *leaseSoak) trial() {
 // batch runs a batch and fails the test on each problem.
 func (s *leaseSoak) batch(name string, b leasesoak.Batch) leasesoak.Reply {
 	s.t.Helper()
-	b.Parts, b.Largest = map[string]int{"cpx-fast": 64, "qpx-fast": 32}[s.profile], maxPartitions
+	s.expect(&b)
 	ctx, cancel := testdeadline.Context(s.t.Context(), 2*waitTimeout)
 	defer cancel()
 	r, err := s.clients.Do(ctx, b)
@@ -191,7 +196,7 @@ func (s *leaseSoak) randomStep() leasesoak.Step {
 	default:
 		step.Do = leasesoak.Acquire
 	}
-	step.Args = s.request(step.Do == leasesoak.Wait)
+	step.Args = s.args(step.Do == leasesoak.Wait)
 	return step
 }
 

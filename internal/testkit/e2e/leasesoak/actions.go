@@ -14,6 +14,11 @@ import (
 // do runs the steps and the script of a batch. It returns when each request without --wait is
 // decided.
 func (c *clients) do(ctx context.Context, b Batch) (output string, err error) {
+	if b.Serve {
+		if err := c.serve(ctx); err != nil {
+			return "", err
+		}
+	}
 	if b.End {
 		if err := c.stopAll(ctx); err != nil {
 			return "", err

@@ -47,8 +47,13 @@ type Batch struct {
 	Unchecked bool   // no check of the state after the steps
 	Full      bool   // the check includes the commands of dcm
 	End       bool   // kills all waiters and holders before the steps
+	Serve     bool   // kills holders until no process waits, before End
 	Parts     int    // number of partitions of the node
 	Largest   int    // largest number of partitions in one request
+
+	// Make is set if all leases make their partitions. Rest is then [Reply.Hardware] without leases.
+	Make bool
+	Rest []string
 }
 
 // Reply is the result of a batch.
@@ -60,6 +65,7 @@ type Reply struct {
 	Holders  int // clients with a lease
 	Waiting  int // clients that wait for a lease
 	Free     int // partitions
+	Hardware []string
 	Acting   time.Duration
 	Checking time.Duration
 }

@@ -76,10 +76,7 @@ func (c *clients) batch(ctx context.Context, b Batch) (r Reply) {
 	}
 	r.Acting = time.Since(began)
 	if !b.Unchecked {
-		var l Observation
-		var problems []string
-		l, r.Attempts, problems = c.settle(ctx, b)
-		r.Free, r.Problems = l.Free, append(r.Problems, problems...)
+		r.Problems = append(r.Problems, c.settle(ctx, b, &r)...)
 	}
 	r.Checking = time.Since(began) - r.Acting
 	r.Holders, r.Waiting = len(c.holders()), len(c.waiting())
@@ -89,27 +86,43 @@ func (c *clients) batch(ctx context.Context, b Batch) (r Reply) {
 	return r
 }
 
-// settle repeats the check until nothing is wrong. The state has no event, and a check takes
-// longer than what it waits for.
-func (c *clients) settle(ctx context.Context, b Batch) (l Observation, attempts int, problems []string) {
+// settle repeats the check until nothing is wrong. The state has no event. With made partitions what is
+// left of killed processes has a grace period.
+func (c *clients) settle(ctx context.Context, b Batch, r *Reply) (problems []string) {
 	for {
 		var err error
 		if b.Full {
 			err = c.refresh(ctx)
 		}
 		if err == nil {
-			l, err = c.observe(ctx, b.Full)
+			problems, err = c.check(ctx, b, r)
 		}
-		attempts++
-		if problems = nil; err != nil {
-			problems = append(problems, fmt.Sprintf("cannot read the state: %v", err))
-		} else {
-			problems = l.Problems(b)
+		r.Attempts++
+		if err != nil {
+			problems = []string{fmt.Sprintf("cannot read the state: %v", err)}
 		}
-		if len(problems) == 0 || ctx.Err() != nil || attempts > maxAttempts {
-			return l, attempts, problems
+		if len(problems) == 0 || ctx.Err() != nil || r.Attempts > maxAttempts && !b.Make {
+			return problems
+		}
+		if b.Make && delay(ctx, probeInterval) != nil {
+			return problems
 		}
 	}
+}
+
+// check reads the state once and returns its problems.
+func (c *clients) check(ctx context.Context, b Batch, r *Reply) ([]string, error) {
+	if b.Make {
+		l, err := c.observeMake(ctx, b.Full)
+		if b.Rest == nil {
+			b.Rest = l.Hardware
+		}
+		r.Hardware = l.Hardware
+		return l.Problems(b), err
+	}
+	l, err := c.observe(ctx, b.Full)
+	r.Free = l.Free
+	return l.Problems(b), err
 }
 
 // maxAttempts is the limit for the checks of a batch. A check takes longer while the daemon is
