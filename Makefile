@@ -30,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages hardware-kit release test-release install demo node test race roots surface scale scale-leases soak soak-leases test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
+.PHONY: help build packages hardware-kit release test-release install demo node test race roots surface scale scale-leases soak soak-leases soak-make test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -70,6 +70,7 @@ help:
 #:   scale-leases      LEASES=2000 leases: memory of dcm and PID 1 stays flat
 #:   soak              random edits, kills, re-executions and reboots for SOAK=10m
 #:   soak-leases       leases that come and go, for SOAK=10m
+#:   soak-make         leases that make their partitions, for SOAK=10m or SOAK=5000 leases
 #:   test-vm           a real Debian kernel in QEMU, with modules that stand in for GPUs and
 #:                     driver; needs qemu-system-x86 qemu-utils mmdebstrap cpio; VM=trixie
 #:   soak-vm           random kills and power cuts on such a node, for SOAK=10m
@@ -227,6 +228,10 @@ soak:
 # The same for leases and reservations. SOAK is a duration or the number of users' steps.
 soak-leases:
 	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/leases -v ./internal/testkit/e2e
+
+# Leases that make their partitions, on both vendors. SOAK is a duration or the number of leases.
+soak-make:
+	DCM_E2E=require DCM_SOAK=$(SOAK) $(GO) test -count=1 -timeout=24h -run TestNode/makes -v ./internal/testkit/e2e
 
 SOAK ?= 10m
 

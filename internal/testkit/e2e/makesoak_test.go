@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,14 +27,17 @@ func makes(t *testing.T, p product) {
 	if err != nil {
 		length = defaultSoakTimeout
 	}
+	var total atomic.Int64 // leases of both nodes
 	for name, node := range map[string]func(*testing.T, product, *rand.Rand) *makeSoak{"amd": modeSoak, "nvidia": instanceSoak} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := node(t, p, soak.Rand(t))
 			began, logged := time.Now(), time.Now()
 			start := s.capacity()
-			for !t.Failed() && (most > 0 && s.given() < most/2 || most == 0 && time.Since(began) < length) {
+			for !t.Failed() && (most > 0 && int(total.Load()) < most || most == 0 && time.Since(began) < length) {
+				before := s.given()
 				s.trial()
+				total.Add(int64(s.given() - before))
 				if time.Since(logged) > time.Minute {
 					logged = time.Now()
 					t.Logf("%d leases; %s", s.given(), s.progress(began))
@@ -58,9 +62,11 @@ type makeSoak struct {
 	most    int      // more than the node can give of these
 	rest    []string // the GPUs without leases
 	longest time.Duration
+	counted int // leases given to count the capacity
 }
 
-func (s *makeSoak) given() int { return s.count["answer: granted"] }
+// given is the number of random leases.
+func (s *makeSoak) given() int { return s.count["answer: granted"] - s.counted }
 
 // newMakeSoak starts the clients on a node that has the configuration.
 func newMakeSoak(m machine, r *rand.Rand) *makeSoak {
@@ -180,6 +186,7 @@ func (s *makeSoak) capacity() int {
 		}
 	}
 	n := s.given() - before
+	s.counted += n
 	s.quiet("after counting")
 	return n
 }

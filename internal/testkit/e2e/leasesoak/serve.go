@@ -104,7 +104,7 @@ func (c *clients) settle(ctx context.Context, b Batch, r *Reply) (problems []str
 		if len(problems) == 0 || ctx.Err() != nil || r.Attempts > maxAttempts && !b.Make {
 			return problems
 		}
-		if b.Make && delay(ctx, probeInterval) != nil {
+		if b.Make && delay(ctx, settleInterval) != nil {
 			return problems
 		}
 	}
@@ -124,6 +124,9 @@ func (c *clients) check(ctx context.Context, b Batch, r *Reply) ([]string, error
 	r.Free = l.Free
 	return l.Problems(b), err
 }
+
+// settleInterval is the time between two checks of made partitions.
+const settleInterval = 100 * time.Millisecond
 
 // maxAttempts is the limit for the checks of a batch. A check takes longer while the daemon is
 // down.
