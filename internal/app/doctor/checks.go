@@ -65,6 +65,8 @@ func hostChecks() []Check {
 			"list kubelet.service under [clients] units, or add a drop-in with After=dcm-apply.service", "", kubeletOrder},
 		{"rival-manager", Error, "enabled units, names of running processes", "another program partitions the GPUs too",
 			"stop it: one program may partition the GPUs of a host", "", rivals},
+		{"dynamic-rival", Error, "the configuration, enabled units, names of running processes", "another program partitions GPUs that are dynamic: these belong to dcm alone",
+			"stop the other program, or remove dynamic = true", "", dynamicRivals},
 		{"hami-mig", Error, "/tmp/migconfig.yaml, names of running processes", "HAMi sets MIG too",
 			"exclude the host from HAMi's device plugin: one program may partition the GPUs of a host", "Project-HAMi/HAMi, docs/dynamic-mig-support.md", hamiMIG},
 		{"unlisted-service", Warning, "open files of processes, [clients]", "a service has a GPU open and is no client",

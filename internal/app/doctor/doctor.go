@@ -55,6 +55,7 @@ type Config struct {
 	Reload    bool     // a run may unload nvidia_drm to switch MIG
 	Services  []string // units that have a GPU open, are no clients and could be
 	Guests    []string // addresses of virtual functions and vGPUs
+	Dynamic   []string // "FILE:LINE: KEY" of each dynamic group
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 }
 

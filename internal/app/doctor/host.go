@@ -112,6 +112,17 @@ func rivals(f *facts) (out []problem) {
 	return out
 }
 
+// dynamicRivals names the dynamic groups on a host with another manager.
+func dynamicRivals(f *facts) (out []problem) {
+	others := append(rivals(f), hamiMIG(f)...)
+	for _, place := range f.cfg.Dynamic {
+		for _, p := range others {
+			out = append(out, problem{place, fmt.Sprintf("a dynamic GPU belongs to dcm alone (found %s: %s)", p.object, p.text)})
+		}
+	}
+	return out
+}
+
 // hamiMIG finds HAMi with dynamic MIG. Its plugin has the host's /tmp, and writes the geometry
 // there that it gives to its own nvidia-mig-parted.
 func hamiMIG(f *facts) []problem {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"dcm/internal/engine/config/rule"
@@ -14,7 +15,9 @@ func build(root *source.Node) *Config {
 	for name, n := range source.Children(root.At("profiles")) {
 		c.Profiles[name] = profile(name, n)
 		c.Origin[name] = n.Place()
+		c.Dynamic = append(c.Dynamic, dynamicPlaces(name, n)...)
 	}
+	slices.Sort(c.Dynamic)
 	c.Clients = rule.ReadUnits(root.At("clients", "units"))
 	rule.Read(root.At("clients", "require"), &c.Require)
 	rule.ReadString(root.At("clients", "discover"), &c.Discover)
@@ -42,6 +45,16 @@ func build(root *source.Node) *Config {
 		c.DeviceTimeout, _ = time.ParseDuration(n.Value.(string))
 	}
 	return c
+}
+
+// dynamicPlaces returns where groups of a profile are dynamic: "FILE:LINE: KEY".
+func dynamicPlaces(name string, n *source.Node) (out []string) {
+	for _, item := range n.At("group").Items() {
+		if d := item.At("dynamic"); d != nil && d.Value == true {
+			out = append(out, d.Place()+": "+source.DottedKey("profiles", name)+".group.dynamic")
+		}
+	}
+	return out
 }
 
 func profile(name string, n *source.Node) partition.Profile {

@@ -26,6 +26,7 @@ type Config struct {
 	Profiles map[string]partition.Profile // the defined profiles
 	Unusable map[string]*source.Errors    // profiles of the Kubernetes form that have errors
 	Origin   map[string]string            // profile → file:line of its last definition
+	Dynamic  []string                     // "FILE:LINE: KEY" of each dynamic group
 
 	Clients []string // unit names with their suffix, in the order given, without duplicates
 	Require bool     // clients start only after the profile was applied

@@ -27,6 +27,27 @@ func RoomToMake(list []config.Reservation, p partition.Profile, gpus []partition
 	return nil
 }
 
+// OthersOnDynamic returns an error that names the first reservation by which another manager could allocate
+// partitions of a dynamic GPU of the profile: it has no unit. Leases and services of dcm change such a GPU.
+func OthersOnDynamic(list []config.Reservation, p partition.Profile, gpus []partition.GPU) error {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		only, err := partition.Select(r.GPUs, gpus)
+		if r.Unit != "" || err != nil {
+			continue // Room reports a missing GPU
+		}
+		for _, g := range gpus {
+			if layout.Dynamic[g.Address] && (len(only) == 0 || slices.Contains(only, g.Address)) {
+				return fmt.Errorf("%s: reservation %s: gpus: %s is dynamic in the profile and belongs to dcm, not to another manager\nhint: list only GPUs that are not dynamic in gpus", r.Source, r.Name, g.Address)
+			}
+		}
+	}
+	return nil
+}
+
 func roomToMake(r config.Reservation, layout partition.Layout, gpus []partition.GPU) error {
 	only, err := partition.Select(r.GPUs, gpus)
 	if err != nil {

@@ -31,6 +31,13 @@ func (m machine) rebootedByItself() {
 	}
 }
 
+// powerCut ends the boot without a shutdown, and waits for the next one.
+func (m machine) powerCut() {
+	m.t.Helper()
+	m.run("systemd-run --quiet --no-block systemctl reboot --force --force")
+	m.rebootedByItself()
+}
+
 func (m machine) bootID() string {
 	m.t.Helper()
 	return m.run("cat /proc/sys/kernel/random/boot_id")

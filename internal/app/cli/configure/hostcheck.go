@@ -60,6 +60,7 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),
 		Included:  cfg.Discover == config.Include,
 		Reload:    cfg.ReloadDriver,
+		Dynamic:   cfg.Dynamic,
 		Services:  services,
 		Processes: names,
 	})

@@ -41,7 +41,7 @@ func (r review) profiles(con *console.Console) error {
 		p, _ := r.cfg.Lookup(profile)
 		after, _, err := nodemodel.Outcome(p, r.gpus)
 		if err == nil {
-			err = errors.Join(r.after(con, after, selected), reservation.RoomToMake(r.cfg.Reservations, p, r.gpus))
+			err = errors.Join(r.after(con, after, selected), reservation.RoomToMake(r.cfg.Reservations, p, r.gpus), reservation.OthersOnDynamic(r.cfg.Reservations, p, r.gpus))
 		}
 		if err == nil {
 			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remarks(after, &sources))
