@@ -22,7 +22,7 @@ const limit = 15 * time.Minute
 func main() {
 	dist := flag.String("dist", "dist", "`DIR` with the packages")
 	short := flag.Bool("short", false, "few rounds, for trying the measurements themselves")
-	only := flag.String("run", "", "make only the measurements whose name matches `REGEXP`: simulated, frozen, restarts, leases, processor, messages, rest, sizes")
+	only := flag.String("run", "", "make only the measurements whose name matches `REGEXP`: simulated, frozen, restarts, leases, makes, processor, messages, rest, sizes")
 	flag.Parse()
 	names, err := regexp.Compile(*only)
 	if err != nil {
@@ -44,12 +44,17 @@ func run(ctx context.Context, dist string, short bool, only *regexp.Regexp) (err
 	if err := e2e.Missing(); err != nil {
 		return err
 	}
-	container, err := boot(ctx, dist)
+	p, err := prepare(ctx, dist)
+	defer os.RemoveAll(p.dir)
+	if err != nil {
+		return err
+	}
+	container, err := boot(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, container.Close()) }()
-	n := &node{Container: container, short: short, only: only}
+	n := &node{Container: container, short: short, only: only, programs: p}
 	var t table
 	if err := n.measure(ctx, &t); err != nil {
 		n.Diagnose(ctx, os.Stderr)

@@ -19,6 +19,8 @@ type node struct {
 	short bool
 	only  *regexp.Regexp // the names of the measurements to make
 
+	programs programs
+
 	isFrozen bool // freeze has succeeded
 }
 
@@ -28,7 +30,7 @@ func (n *node) measure(ctx context.Context, t *table) error {
 		name string
 		make func(context.Context, *table) error
 	}{
-		{"simulated", n.simulated}, {"frozen", n.frozen}, {"restarts", n.restarts}, {"leases", n.leases},
+		{"simulated", n.simulated}, {"frozen", n.frozen}, {"restarts", n.restarts}, {"leases", n.leases}, {"makes", n.makes},
 		{"processor", n.processor}, {"messages", n.messages}, {"rest", n.rest}, {"sizes", n.sizes},
 	} {
 		if !n.only.MatchString(m.name) {
@@ -73,29 +75,45 @@ func probe[T any](ctx context.Context, n *node, args ...string) (v T, err error)
 	return v, json.Unmarshal([]byte(r.Stdout), &v)
 }
 
-// boot builds the programs of the measurements and boots a node with the package.
-func boot(ctx context.Context, dist string) (*e2e.Container, error) {
+// programs are the files of the measurements.
+type programs struct {
+	dir string // of the commands agent, dcm-sim, probe and trivial
+	deb string // the package
+}
+
+// prepare builds the programs. The caller removes their directory.
+func prepare(ctx context.Context, dist string) (p programs, err error) {
 	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
 	if err != nil || len(packages) != 1 {
-		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
+		return p, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
 	}
-	bin, err := os.MkdirTemp("", "dcm-bench-")
+	p.deb = packages[0]
+	if p.dir, err = os.MkdirTemp("", "dcm-bench-"); err != nil {
+		return p, err
+	}
+	return p, build(ctx, p.dir)
+}
+
+// boot boots a node with AMD GPUs and the package.
+func boot(ctx context.Context, p programs) (*e2e.Container, error) {
+	seed, err := seed("mi300x-8", p)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(bin)
-	if err := build(ctx, bin); err != nil {
-		return nil, err
-	}
+	// The kernel caches the simulated files as far as possible.
+	kind := seed["/etc/e2e/kind"]
+	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
+	seed["/etc/e2e/kind"] = kind
+	return bootWith(ctx, p, seed, install)
+}
+
+// bootWith boots a node and runs a shell script on it.
+func bootWith(ctx context.Context, p programs, seed e2e.Seed, install string) (*e2e.Container, error) {
 	root, err := e2e.Trixie().Directory(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
-	seed, err := seed(bin, packages[0])
-	if err != nil {
-		return nil, err
-	}
-	c, err := e2e.Boot(ctx, root, filepath.Join(bin, "agent"), seed)
+	c, err := e2e.Boot(ctx, root, filepath.Join(p.dir, "agent"), seed)
 	if err != nil {
 		return nil, err
 	}
@@ -118,22 +136,18 @@ func build(ctx context.Context, dir string) error {
 }
 
 // seed returns the tests' node without its clients and with the probes.
-func seed(bin, deb string) (e2e.Seed, error) {
-	s, err := e2e.Node("mi300x-8", filepath.Join(bin, "dcm-sim"))
+func seed(kind string, p programs) (e2e.Seed, error) {
+	s, err := e2e.Node(kind, filepath.Join(p.dir, "dcm-sim"))
 	if err != nil {
 		return nil, err
 	}
-	// The kernel caches the simulated files as far as possible.
-	kind := s["/etc/e2e/kind"]
-	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
-	s["/etc/e2e/kind"] = kind
 	for _, unit := range []string{"amd-metrics-exporter", "gpuagent", "dashboard"} {
 		delete(s, "/etc/systemd/system/multi-user.target.wants/"+unit+".service")
 	}
 	for path, file := range map[string]string{
-		"/root/dcm.deb":          deb,
-		"/usr/local/bin/probe":   filepath.Join(bin, "probe"),
-		"/usr/local/bin/trivial": filepath.Join(bin, "trivial"),
+		"/root/dcm.deb":          p.deb,
+		"/usr/local/bin/probe":   filepath.Join(p.dir, "probe"),
+		"/usr/local/bin/trivial": filepath.Join(p.dir, "trivial"),
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -2,7 +2,7 @@
 //
 // "probe restart ROUNDS UNIT..." restarts the units in turn and prints for each
 // restart how long systemctl took, in nanoseconds. "probe commands ROUNDS COMMAND..."
-// does the same with commands. "probe messages 1 UNIT OTHER" restarts the two and
+// does the same with commands; a command after "-" is run, but not measured. "probe messages 1 UNIT OTHER" restarts the two and
 // prints how many messages of each kind the first has sent. "probe processor ROUNDS UNIT..."
 // prints instead how much processor time each had when the others were up again too.
 // "probe rest PID SECONDS" prints the activity of an idle process.
@@ -69,16 +69,19 @@ func restart(rounds int, units []string) (map[string][]time.Duration, error) {
 	return out, err
 }
 
-// commands runs the commands alternately.
+// commands runs the commands alternately. It does not measure one that begins with "-".
 func commands(rounds int, all []string) (map[string][]time.Duration, error) {
 	took := make(map[string][]time.Duration)
 	for range rounds {
 		for _, command := range all {
-			argv, began := strings.Fields(command), time.Now()
+			name, unmeasured := strings.CutPrefix(command, "-")
+			argv, began := strings.Fields(name), time.Now()
 			if text, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("%s: %w: %s", command, err, text)
 			}
-			took[command] = append(took[command], time.Since(began))
+			if !unmeasured {
+				took[command] = append(took[command], time.Since(began))
+			}
 		}
 	}
 	return took, nil
