@@ -74,23 +74,28 @@ type life struct {
 
 // begin adds a lease that has started.
 func (f *lifetimes) begin(ctx context.Context, l status.Lease) {
+	f.add(ctx, newLife(ctx, l, f.record))
+}
+
+// newLife returns the life of a lease that has started. It logs the counters after [countDelay].
+func newLife(ctx context.Context, l status.Lease, record func(context.Context, status.Lease, string)) life {
 	counted := make(chan struct{})
 	count := time.AfterFunc(countDelay, func() {
 		defer close(counted)
-		f.record(context.WithoutCancel(ctx), l, atStart)
+		record(context.WithoutCancel(ctx), l, atStart)
 	})
-	f.add(ctx, life{l, count, counted})
+	return life{l, count, counted}
 }
 
 // end logs the counters at the end of a lease, after those at its start.
-func (f *lifetimes) end(ctx context.Context, l life) {
+func (l life) end(ctx context.Context, record func(context.Context, status.Lease, string)) {
 	if l.count != nil {
 		if l.count.Stop() {
 			return
 		}
 		<-l.counted
 	}
-	f.record(ctx, l.Lease, atEnd)
+	record(ctx, l.Lease, atEnd)
 }
 
 // resume adds the leases of an earlier daemon, which has logged their start.
@@ -125,7 +130,7 @@ func (f *lifetimes) follow(ctx context.Context) {
 	for {
 		ended, last := f.endNow()
 		for _, l := range ended {
-			f.end(ctx, l)
+			l.end(ctx, f.record)
 		}
 		if last {
 			return
@@ -200,7 +205,15 @@ func recordCounters(ctx context.Context, h *host.Host, node *gpu.Node, l status.
 	if len(busy)+len(energy) == 0 {
 		return
 	}
-	log.Info("counters of the partitions at the "+at+" of a lease", event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
+	log.Info("counters of the partitions at the "+at+" of "+kindOf(l.Lease), event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
+}
+
+// kindOf returns what has the partitions, for a message.
+func kindOf(unit string) string {
+	if isLease(unit) {
+		return "a lease"
+	}
+	return "a service"
 }
 
 // given follows a lease that was given, also after the call of ctx.

@@ -33,6 +33,7 @@ type Service struct {
 	made       chan struct{} // of 1: a lease may make an instance
 	notices    *notices
 	lifetimes  *lifetimes
+	services   services
 	modes      modeLeases
 }
 
@@ -45,7 +46,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
-		lifetimes: newLifetimes(h, p, log),
+		lifetimes: newLifetimes(h, p, log), services: newServices(h, p, log),
 	}
 }
 
@@ -69,6 +70,9 @@ func (s *Service) Resume(ctx context.Context) {
 
 // Notify notifies users before the time limits of their leases, until ctx ends.
 func (s *Service) Notify(ctx context.Context) { s.notices.run(ctx) }
+
+// CountServices logs the counters at the starts and ends of reserved services, until ctx ends.
+func (s *Service) CountServices(ctx context.Context) { s.services.run(ctx) }
 
 // PartitionSeconds returns the partition-seconds of leases since the start of the daemon, by user. The users
 // after the first 100 are added up.

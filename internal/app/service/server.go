@@ -112,6 +112,7 @@ func (s *server) tasks() []task {
 		task{"guard", s.guard.run, nil},
 		task{"instances of leases", s.leases.SweepMade, nil},
 		task{"notices of leases", s.leases.Notify, nil},
+		task{"counters of services", s.leases.CountServices, nil},
 	)
 }
 

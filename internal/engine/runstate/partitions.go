@@ -3,6 +3,7 @@ package runstate
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/statefile"
@@ -87,6 +88,18 @@ func PartitionsIn(dir string) statefile.File[Partitions] {
 // calls it at each start.
 func ReadReservations(dir string) (*Reserved, error) {
 	return file(dir, PartitionsFile, func(p *Reserved) *int { return &p.Version }).Read()
+}
+
+// Of returns the partitions that were chosen for a unit, which may be the instance of a template, and the
+// number of instances that share them.
+func (p *Reserved) Of(unit string) (partitions []string, share int) {
+	template, _, instance := strings.Cut(unit, "@")
+	for _, r := range p.Reservations {
+		if r.Unit == unit || instance && r.Unit == template+"@.service" {
+			return slices.Clone(r.Partitions), r.Share
+		}
+	}
+	return nil, 0
 }
 
 // ReadPartitions returns the partitions after the last run, nil if there was no run in this boot.

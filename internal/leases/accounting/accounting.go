@@ -143,7 +143,8 @@ func (l *Ledger) latest(key string) *Run {
 func (l *Ledger) count(e journal.Entry) {
 	key := e.Boot + " " + e.Get("DCM_LEASE")
 	now := parseCounters(e.Fields["DCM_BUSY"], e.Fields["DCM_ENERGY"])
-	if r, ok := l.open[key]; ok && e.Get("DCM_AT") == "start" {
+	// A daemon that was restarted logs the start of a service again.
+	if r, ok := l.open[key]; ok && e.Get("DCM_AT") == "start" && r.start.busy == nil {
 		r.start = now
 		l.open[key] = r
 	}

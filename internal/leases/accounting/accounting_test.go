@@ -188,3 +188,26 @@ func TestTotals_Used(t *testing.T) {
 		}
 	}
 }
+
+// A reserved service has counters too. A daemon that was restarted logs its start again.
+func TestTotals_ServiceUsed(t *testing.T) {
+	const part = "0000:05:00.0-0"
+	reserved := journal.Entry{Time: at(0), Boot: "b1", Fields: map[string][]string{
+		"MESSAGE_ID": {string(event.Reserved)}, "DCM_UNIT": {"alpha.service"}, "DCM_PARTITIONS": {part},
+	}}
+	l := NewLedger()
+	for _, e := range []journal.Entry{
+		reserved,
+		entry(1, "b1", started, "alpha.service", "Started alpha.service."),
+		counted(1, "alpha.service", "start", part+" 1000 10", ""),
+		counted(10, "alpha.service", "start", part+" 9000 100", ""),
+		entry(20, "b1", deactivated, "alpha.service", "alpha.service: Deactivated successfully."),
+		counted(20, "alpha.service", "end", part+" 10000 190", ""), // 50 %
+	} {
+		l.Add(e)
+	}
+	runs := l.Runs(Now{Time: at(30), Boot: "b1", Active: func(string) bool { return false }})
+	if len(runs) != 1 || runs[0].Used.Busy[part] != 50 {
+		t.Errorf("runs: got %+v, want one with 50 %%", runs)
+	}
+}

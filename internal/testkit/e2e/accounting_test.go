@@ -31,6 +31,7 @@ func leasesAccounted(t *testing.T, p product) {
 				{"command bound to a NUMA node", commandBound},
 				{"notice before the end of a lease", leaseNoticed},
 				{"use of a lease counted", useCounted},
+				{"use of a service counted", serviceUseCounted},
 				{"usage counted from the journal", usageCounted},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })
@@ -274,4 +275,24 @@ func useCounted(m machine) {
 	m.run("mkdir --parents /var/lib/prometheus/node-exporter; systemctl restart dcm; dcm run -- true; systemctl reload dcm")
 	m.await("/run/dcm/metrics/dcm.prom", `dcm_leased_partition_seconds_total{user="root"}`)
 	m.run("dcm-sim reset; rm -r /var/lib/prometheus; systemctl restart dcm")
+}
+
+// serviceUseCounted: the utilisation of a reserved service comes from the driver's counters at its start and end,
+// also if the daemon is killed in between.
+func serviceUseCounted(m machine) {
+	m.run(`for i in 0 1 2 3 4 5 6 7; do echo "{\"partition\":\"0000:26:00.0-$i\",\"busy\":60}" >/run/dcm-sim/ctl/use; done`)
+	m.put("/etc/systemd/system/counted@.service", holder)
+	m.put(settings, selecting("cpx-fast")+"[[reservation]]\nunit = \"counted@1\"\npartitions = 2\ngpus = [1]\n")
+	m.run("systemctl daemon-reload; dcm apply; systemctl start counted@1")
+	counted := "journalctl --sync; journalctl --quiet MESSAGE_ID=" + string(event.LeaseCounted) + " DCM_LEASE=counted@1.service DCM_AT="
+	m.until("[ -n \"$(" + counted + "start)\" ]")
+	m.run("systemctl kill --signal=KILL dcm; systemctl start dcm; dcm leases")
+	m.until("[ $(" + counted + "start | wc -l) = 2 ]")
+	m.run("systemctl stop counted@1")
+	m.until("[ -n \"$(" + counted + "end)\" ]")
+	_, units := m.partitionHours("--by unit")
+	if got := units["counted@1.service"]; got.Runs != 1 || got.Busy == nil || *got.Busy < 59 || *got.Busy > 61 {
+		m.t.Errorf("use of a service with partitions at 60 %%: got %+v", got)
+	}
+	m.run("dcm-sim reset; systemctl restart dcm")
 }
