@@ -58,7 +58,7 @@ func (j *evaluator) summary() string {
 	switch {
 	case p.Effective == "" && p.Broken != "":
 		return "The configuration cannot be used"
-	case j.a.running():
+	case j.a.Running():
 		return fmt.Sprintf("Profile %s is being put on the GPUs", p.Effective) + j.a.progress()
 	case j.a.rolling():
 		return fmt.Sprintf("Profile %s is being put on the GPUs in rounds", p.Effective) + j.a.progress() + j.a.nextRound()

@@ -31,10 +31,10 @@ func (j *evaluator) profile() {
 	case a.matches():
 		a.Profile.Applied = a.Profile.Effective
 		a.Health.InSync = true
-	case !a.running() && !a.rolling():
+	case !a.Running() && !a.rolling():
 		j.addMismatch()
 	}
-	if a.running() || a.rolling() {
+	if a.Running() || a.rolling() {
 		j.raise(Changing)
 	}
 	j.addDaemonError()
@@ -72,7 +72,7 @@ func (j *evaluator) addDaemonError() {
 	if failed {
 		j.caveats = append(j.caveats, "the last apply failed")
 	}
-	over := !choosing && !unmet && !failed && j.a.Health.InSync && !j.a.running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+	over := !choosing && !unmet && !failed && j.a.Health.InSync && !j.a.Running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
 		state := e.State
@@ -93,7 +93,7 @@ func (j *evaluator) partial() bool {
 // gpus evaluates the number of GPUs, and pending modes.
 func (j *evaluator) gpus() {
 	a := &j.a
-	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.running() {
+	if a.hidden(partGPUs) && len(a.GPUs) == 0 || a.Running() {
 		return // during a reload of the driver there are no GPUs
 	}
 	switch n := a.Managed(); {

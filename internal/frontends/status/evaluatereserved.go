@@ -20,7 +20,7 @@ func (j *evaluator) unconfined() {
 
 // reserved evaluates the results of the reservations and the guard.
 func (j *evaluator) reserved() {
-	if j.a.running() {
+	if j.a.Running() {
 		return
 	}
 	n, exclusive := 0, false

@@ -10,7 +10,7 @@ import (
 // clients evaluates the client units. During a run they are stopped on purpose.
 func (j *evaluator) clients() {
 	a := j.a
-	if a.running() {
+	if a.Running() {
 		return
 	}
 	n := 0

@@ -52,7 +52,7 @@ func addExpected(a *Account, known runstate.Known) {
 		}
 	}
 	a.Expected = Expect(a.Expected.GPUs, known.GPUs, there)
-	if !a.hidden(partGPUs) && !a.running() {
+	if !a.hidden(partGPUs) && !a.Running() {
 		addLost(a, known)
 	}
 	if more := a.Expected.More(len(there)); more != "" {

@@ -33,7 +33,7 @@ func addUnits(a *Account, asked bool, s UnitStates) {
 
 // restarts reports whether the current run stops a unit and starts it again at its end.
 func (a *Account) restarts(unit string) bool {
-	return a.running() && slices.Contains(a.Daemon.Owed, unit)
+	return a.Running() && slices.Contains(a.Daemon.Owed, unit)
 }
 
 // restarting replaces systemd's state for units that the current run stops, if systemd is not
@@ -43,7 +43,7 @@ const restarting = "restarting"
 // markRestarting corrects the clients that the current run stops: the result of the last restart is
 // outdated.
 func markRestarting(a *Account) {
-	if !a.running() {
+	if !a.Running() {
 		return
 	}
 	for _, unit := range a.Daemon.Owed {

@@ -16,7 +16,7 @@ import (
 // Remember writes the GPUs of an account to the file if the profile is on all expected GPUs. If GPUs are
 // missing, it writes when that was noticed. It does not write what the file has already.
 func Remember(path string, a Account) error {
-	if a.running() {
+	if a.Running() {
 		return nil
 	}
 	was, err := runstate.ReadKnown(path)

@@ -24,9 +24,9 @@ func (a Account) unit(name string) (Unit, bool) {
 	return a.Units[i], true
 }
 
-// running reports whether a run is in progress. The saved state of a killed daemon may still
+// Running reports whether a run is in progress. The saved state of a killed daemon may still
 // say so.
-func (a Account) running() bool {
+func (a Account) Running() bool {
 	for _, run := range unitname.Runs() {
 		if u, ok := a.unit(run); ok && u.Active == "activating" {
 			return true
@@ -34,9 +34,6 @@ func (a Account) running() bool {
 	}
 	return a.Daemon.Phase == runstate.Applying && !a.daemonDown()
 }
-
-// Running reports whether a run is in progress.
-func (a Account) Running() bool { return a.running() }
 
 // HeldPerGPU returns how many partitions of each GPU have a holder.
 func (a Account) HeldPerGPU() map[string]int {
@@ -78,7 +75,7 @@ func (a Account) daemonDown() bool {
 // GPUs.
 func (a Account) starting() bool {
 	u, ok := a.unit(unitname.Daemon)
-	return !a.running() && (ok && u.Active == "activating" || a.Daemon.Phase == runstate.Starting && !a.daemonDown())
+	return !a.Running() && (ok && u.Active == "activating" || a.Daemon.Phase == runstate.Starting && !a.daemonDown())
 }
 
 // matches reports whether the GPUs match the effective profile. If the configuration has errors, only

@@ -129,7 +129,7 @@ func (n *node) rest(ctx context.Context, t *table) error {
 	if err != nil {
 		return err
 	}
-	memory, err := n.memory(ctx, pid)
+	memory, err := residentMemory(ctx, n, pid)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (n *node) rest(ctx context.Context, t *table) error {
 }
 
 // memory reads the process's sizes in bytes, see proc_pid_status(5).
-func (n *node) memory(ctx context.Context, pid string) (map[string]int64, error) {
+func residentMemory(ctx context.Context, n *node, pid string) (map[string]int64, error) {
 	text, err := n.run(ctx, "cat /proc/$1/status", pid)
 	if err != nil {
 		return nil, err
