@@ -144,7 +144,7 @@ func (n *node) rest(ctx context.Context, t *table) error {
 	return nil
 }
 
-// memory reads the process's sizes in bytes, see proc_pid_status(5).
+// residentMemory reads the process's sizes in bytes, see proc_pid_status(5).
 func residentMemory(ctx context.Context, n *node, pid string) (map[string]int64, error) {
 	text, err := n.run(ctx, "cat /proc/$1/status", pid)
 	if err != nil {
