@@ -101,10 +101,11 @@ func (w *world) held(who string) {
 // end removes a pod. A device plugin that ended offers nothing. The slices of a driver stay until
 // its next pod replaces them.
 func (w *world) end(pod object, at string) {
-	switch sub(pod, "metadata", "labels")["app"] {
-	case "plugin":
+	switch app := sub(pod, "metadata", "labels")["app"]; {
+	case sub(pod, "spec")["nodeName"] == nil: // it was deleted before it was bound
+	case app == "plugin":
 		w.offer(node(pod), 0)
-	case migPlugin:
+	case app == migPlugin:
 		w.offerMIG(node(pod), false)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
