@@ -9,7 +9,7 @@ import (
 	"dcm/internal/frontends/status"
 )
 
-// On a narrow terminal, the mode stays if it tells the partitions apart, otherwise the device node.
+// A narrow terminal shows the modes of the partitions if they differ, otherwise the device nodes.
 func TestPartitionTable_Columns(t *testing.T) {
 	const holder = "dcm-exclusive-0-8b693381.scope"
 	for kept, modes := range map[string][]string{"MODE": {"2g.20gb", "1g.10gb"}, "RENDER NODE": {"CPX/NPS4", "CPX/NPS4"}} {
