@@ -112,7 +112,7 @@ func newOneshot(ctx context.Context, h *host.Host, log *slog.Logger) *oneshot {
 	if o.halfReloaded {
 		self.Unloaded, self.UnloadedModules = !host.OpenNode(h, nil).Drivers().Loaded(), last.UnloadedModules
 	}
-	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) })
+	self.Asked = runstate.ForRun(state, last, self.Boot, func() time.Time { return userspaceStart(ctx, h, log) }, func() bool { return h.Here() && changedSince("/proc/self/exe", "/proc/1") })
 	history := newHistoryWriter(h, o.log)
 	o.recorder = apply.NewRecorder(self, o.log, func(r runstate.Run) {
 		if err := runstate.RunIn(h.Runtime()).Write(r); err != nil {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/sanitize"
 )
 
@@ -68,6 +72,19 @@ const (
 // settleDelay is the time after which a mode that NVIDIA's driver reverts has been reverted.
 // No figures are published.
 const settleDelay = 1500 * time.Millisecond
+
+// changedSince reports whether a file was installed after a process had started, which has the directory in
+// /proc. It is false if that cannot be read.
+func changedSince(file, process string) bool {
+	var info unix.Stat_t
+	var up unix.Timespec
+	ticks, err := strconv.ParseInt(procstat.Read(process, procstat.StartTime), 10, 64) // of 10 ms, since the boot
+	if err != nil || unix.Stat(file, &info) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return false
+	}
+	age := time.Duration(up.Nano()) - time.Duration(ticks)*10*time.Millisecond
+	return time.Unix(info.Ctim.Unix()).After(time.Now().Add(-age))
+}
 
 // userspaceStart returns when PID 1 started, the zero time if it does not answer.
 func userspaceStart(ctx context.Context, h *host.Host, log *slog.Logger) time.Time {

@@ -86,12 +86,16 @@ func noteIn(dir, name string) statefile.File[Note] {
 // Booted is the reason of the first run of a boot.
 const Booted = "the host has booted"
 
+// Installed is the reason of the first run after an installation, if there was none since the boot.
+const Installed = "dcm was installed"
+
 // ForRun returns the reason of a run that begins: the one that the daemon saved before it
 // requested the run. If the daemon did not request it, or another run has begun since, another
 // caller of systemd did. The first run of a boot has the reason Booted. So has the first run after
 // a soft-reboot, which keeps the boot id: userspace returns when PID 1 started, and is called only
-// if that decides.
-func ForRun(state *State, last *Run, boot string, userspace func() time.Time) Asked {
+// if that decides. The first run has the reason Installed if dcm was installed after PID 1 had started, which installed
+// reports.
+func ForRun(state *State, last *Run, boot string, userspace func() time.Time, installed func() bool) Asked {
 	if last != nil && last.Boot != boot {
 		last = nil
 	}
@@ -103,6 +107,9 @@ func ForRun(state *State, last *Run, boot string, userspace func() time.Time) As
 		if asked.Why != "" {
 			return asked
 		}
+	}
+	if last == nil && installed() {
+		return Asked{Why: Installed}
 	}
 	if last == nil || last.Started.Before(userspace()) {
 		return Asked{Why: Booted}

@@ -26,9 +26,16 @@ func TestAsked_Reason(t *testing.T) {
 		{"the daemon asked before a soft-reboot's first run", asked, &Run{Boot: "b", Started: at(2)}, "the configuration changed"},
 		{"a boot, with the report of another", &State{Boot: "a", Phase: Applying, Asked: asked.Asked}, &Run{Boot: "a"}, boot},
 	} {
-		if got := ForRun(test.state, test.last, "b", func() time.Time { return at(3) }).String(); got != test.want {
+		if got := ForRun(test.state, test.last, "b", func() time.Time { return at(3) }, func() bool { return false }).String(); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
+	}
+	since, yes := func() time.Time { return at(3) }, func() bool { return true }
+	if got := ForRun(nil, nil, "b", since, yes).Why; got != Installed {
+		t.Errorf("the first run after an installation: %q, want %q", got, Installed)
+	}
+	if got := ForRun(nil, &Run{Boot: "b", Started: at(2)}, "b", since, yes).Why; got != boot {
+		t.Errorf("a soft-reboot after an installation: %q, want %q", got, boot)
 	}
 }
 

@@ -100,7 +100,7 @@ var allowed = map[string][]string{
 	"internal/app/agentservice": {"internal/leases/reservation", "internal/app/plan", "internal/engine/host", "internal/engine/apply", "internal/engine/config", "internal/engine/config/selection", "internal/engine/config/source",
 		"internal/engine/runstate", "internal/frontends/admission", "internal/frontends/agent", "internal/frontends/dbusapi", "internal/frontends/status",
 		"internal/frontends/varlink", "internal/gpu"},
-	"internal/app/service": {"internal/gpu/made", "internal/leases/reservation", "internal/leases/guard", "internal/frontends/status/gather", "internal/app/plan", "internal/app/agentservice", "internal/engine/host", "internal/app/leaseservice", "internal/app/reservations", "internal/engine/apply",
+	"internal/app/service": {"internal/linux/procstat", "internal/gpu/made", "internal/leases/reservation", "internal/leases/guard", "internal/frontends/status/gather", "internal/app/plan", "internal/app/agentservice", "internal/engine/host", "internal/app/leaseservice", "internal/app/reservations", "internal/engine/apply",
 		"internal/engine/config", "internal/engine/config/selection", "internal/engine/config/source", "internal/engine/daemon", "internal/engine/event",
 		"internal/engine/history", "internal/engine/reboot", "internal/engine/runstate", "internal/exitcode", "internal/frontends/dbusapi",
 		"internal/frontends/metrics", "internal/frontends/status", "internal/gpu", "internal/gpu/modprobe", "internal/linux/atomicfile",
