@@ -102,6 +102,9 @@ func (j *evaluator) gpus() {
 		if a.Profile.Effective != "" {
 			j.raise(Starting)
 		}
+		if n == 0 { // none has been read
+			a.Expected.Missing, a.Expected.Lost = nil, nil
+		}
 	case n < a.Expected.GPUs:
 		a.Health.InSync = false
 		j.addProblem(Missing, a.Expected.Text(n), a.Expected.hint(n))

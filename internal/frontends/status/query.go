@@ -71,6 +71,9 @@ func (a Account) daemonDown() bool {
 	return ok && (u.Active == "inactive" || u.Active == "failed")
 }
 
+// Unread reports whether dcm.service is starting and has not read the GPUs.
+func (a Account) Unread() bool { return a.starting() && len(a.GPUs) == 0 }
+
 // starting reports whether dcm.service is starting, and no run is in progress. It has then perhaps not read the
 // GPUs.
 func (a Account) starting() bool {

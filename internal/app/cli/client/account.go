@@ -40,22 +40,62 @@ func AccountWithReason(ctx context.Context, h *host.Host) (status.Account, error
 // FromDaemon returns a function that gets the daemon's status.
 func FromDaemon(h *host.Host) gather.DaemonStatus {
 	return func(ctx context.Context) (a status.Account, err error) {
-		var text string
 		err = readDaemon(ctx, h, func(ctx context.Context, c *dbusapi.Client) (err error) {
-			text, err = c.Account(ctx)
+			a, err = readAccount(ctx, c)
 			return err
 		})
-		if err != nil {
-			return a, err
-		}
-		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			return a, err
-		}
-		if a.Version != status.Version {
-			return a, fmt.Errorf("unknown version of the status (found %d, want %d)", a.Version, status.Version)
-		}
-		return a, nil
+		return a, err
 	}
+}
+
+// accounts is the part of [dbusapi.Client] that returns the status.
+type accounts interface {
+	Account(ctx context.Context) (text string, err error)
+	Changes(ctx context.Context) (<-chan struct{}, error)
+}
+
+// readAccount returns the daemon's status. If the daemon is starting, it waits briefly until the daemon has read
+// the GPUs.
+func readAccount(ctx context.Context, c accounts) (status.Account, error) {
+	a, err := decodeAccount(ctx, c)
+	if err != nil || !a.Unread() {
+		return a, err
+	}
+	limit, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	changes, err := c.Changes(limit)
+	if err != nil {
+		return a, nil // complete but for the GPUs
+	}
+	for {
+		next, err := decodeAccount(limit, c)
+		if limit.Err() != nil && ctx.Err() == nil {
+			return a, nil
+		}
+		if err != nil || !next.Unread() {
+			return next, err
+		}
+		a = next
+		select {
+		case <-changes:
+		case <-limit.Done():
+			return a, ctx.Err()
+		}
+	}
+}
+
+func decodeAccount(ctx context.Context, c accounts) (a status.Account, err error) {
+	text, err := c.Account(ctx)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		return a, err
+	}
+	if a.Version != status.Version {
+		return a, fmt.Errorf("unknown version of the status (found %d, want %d)", a.Version, status.Version)
+	}
+	return a, nil
 }
 
 // WhyHidden returns why a part of the status is missing or incomplete, nil if it is not.

@@ -42,7 +42,10 @@ func StatusText(con *console.Console, a status.Account, now time.Time, long bool
 	if n := len(a.Queue); n > 0 {
 		v.fact(" ", "Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", console.Plural(n, "request waits", "requests wait")))
 	}
-	if len(a.GPUs)+len(a.Expected.Lost) == 0 && client.WhyHidden(a, "gpus") == nil {
+	switch {
+	case a.Unread():
+		v.fact(" ", "GPUs", "not read yet: dcm.service is starting")
+	case len(a.GPUs)+len(a.Expected.Lost) == 0 && client.WhyHidden(a, "gpus") == nil:
 		v.fact(" ", "GPUs", "none found; 'dcm gpus' lists all display and accelerator devices")
 	}
 	v.gpus()

@@ -135,6 +135,16 @@ func TestStatus_LostGPU(t *testing.T) {
 	}
 }
 
+// GPUs that a starting daemon has not read are neither missing nor absent.
+func TestStatus_Starting(t *testing.T) {
+	a := status.Account{Profile: status.Profile{Effective: "cpx"}, Daemon: status.Daemon{Phase: runstate.Starting},
+		Expected: status.Expected{GPUs: 1, Missing: []string{"0000:1b:00.0"}, Lost: []status.Lost{{Address: "0000:1b:00.0"}}}}
+	shown := string(StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false))
+	if !strings.Contains(shown, "not read yet: dcm.service is starting") || strings.Contains(shown, "missing") || strings.Contains(shown, "none found") {
+		t.Errorf("shown:\n%s", shown)
+	}
+}
+
 // Without a GPU that dcm manages, the status does not count any.
 func TestStatus_NoManagedGPU(t *testing.T) {
 	a := status.Account{Profile: status.Profile{Effective: "cpx"}, GPUs: []status.GPU{
