@@ -92,5 +92,5 @@ func (j *evaluator) summary() string {
 // noGPUs reports whether the host has no GPU that can be partitioned. While the daemon starts, it has
 // not read them.
 func (a Account) noGPUs() bool {
-	return a.Managed() == 0 && a.Expected.GPUs == 0 && !a.hidden(partGPUs) && !a.starting()
+	return a.Managed() == 0 && a.Expected.GPUs == 0 && !a.hidden(partGPUs) && !starting(a)
 }

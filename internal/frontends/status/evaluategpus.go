@@ -24,7 +24,7 @@ func (j *evaluator) profile() {
 	case a.Profile.Effective == "":
 		j.raise(Idle)
 		a.Health.InSync = true
-	case a.starting() && (len(a.GPUs) == 0 || !a.matches()):
+	case starting(*a) && (len(a.GPUs) == 0 || !a.matches()):
 		j.raise(Starting)
 	case a.hidden(partGPUs) && len(a.GPUs) == 0:
 		j.raise(Unseen)
@@ -97,7 +97,7 @@ func (j *evaluator) gpus() {
 		return // during a reload of the driver there are no GPUs
 	}
 	switch n := a.Managed(); {
-	case n < a.Expected.GPUs && a.starting():
+	case n < a.Expected.GPUs && starting(*a):
 		a.Health.InSync = false
 		if a.Profile.Effective != "" {
 			j.raise(Starting)

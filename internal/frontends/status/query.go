@@ -72,11 +72,11 @@ func (a Account) daemonDown() bool {
 }
 
 // Unread reports whether dcm.service is starting and has not read the GPUs.
-func (a Account) Unread() bool { return a.starting() && len(a.GPUs) == 0 }
+func (a Account) Unread() bool { return starting(a) && len(a.GPUs) == 0 }
 
 // starting reports whether dcm.service is starting, and no run is in progress. It has then perhaps not read the
 // GPUs.
-func (a Account) starting() bool {
+func starting(a Account) bool {
 	u, ok := a.unit(unitname.Daemon)
 	return !a.Running() && (ok && u.Active == "activating" || a.Daemon.Phase == runstate.Starting && !a.daemonDown())
 }
