@@ -49,7 +49,7 @@ func (m machine) browser() browser {
 			m.t.Log(err)
 		}
 	})
-	b.does(func(ctx context.Context) error { return b.s.Size(ctx, 1500, 2300) })
+	b.does(func(ctx context.Context) error { return b.s.Size(ctx, 1500, 2900) })
 	return b
 }
 

@@ -238,7 +238,7 @@ func (b browser) allocations() {
 func (b browser) mixed() {
 	b.t.Helper()
 	group := "[[profiles.%s.group]]\ncompute = %q\ncount = \"rest\"\n[[profiles.%[1]s.group]]\nmig = { %[3]s }\ncount = \"rest\"\n"
-	b.put(settings, "profile = \"both\"\n"+fmt.Sprintf(group, "both", "CPX", `"4g.40gb" = 1, "3g.40gb" = 1`)+fmt.Sprintf(group, "small", "QPX", `"2g.20gb" = 2, "1g.10gb" = 3`))
+	b.put(settings, "profile = \"both\"\n[clients]\nunits = [\"amd-metrics-exporter\", \"gpuagent\"]\n"+fmt.Sprintf(group, "both", "CPX", `"4g.40gb" = 1, "3g.40gb" = 1`)+fmt.Sprintf(group, "small", "QPX", `"2g.20gb" = 2, "1g.10gb" = 3`))
 	b.run("systemctl restart dcm; dcm apply")
 	b.login("any")
 	b.await(`document.querySelectorAll("#gpus > li").length == 8 && document.querySelector(".parts-slice")`)
