@@ -23,7 +23,7 @@ const long = g => g.kind === "parts-slice" || g.kind === "parts-other";
 
 export function gpu(g) {
     const moving = g.want || g.pending;
-    const tone = g.lost || g.error ? "bad" : moving ? "moving" : g.why || g.reloading ? "alone" : "";
+    const tone = g.lost || g.error ? "bad" : g.why || g.reloading ? "alone" : moving ? "moving" : "";
     return el("li", { class: `dcm-card ${pf("card")} ${tone}`, "data-address": g.address, "data-mode": g.mode },
         el("div", { class: "dcm-card-top" },
             el("h3", {}, g.title, el("small", {}, g.model)),

@@ -46,7 +46,7 @@ const look = once(async () => {
         state.now = now;
         state.gone = null;
         overview(now.health);
-        if (now.busy) state.plans = {}; // they are of the GPUs before the change
+        if (now.busy) Object.assign(state, { plans: {}, usage: null, uses: new Map() }); // they are of the GPUs before the change
         const cause = JSON.stringify([now.selected, now.applied, now.health.summary]);
         state.failedAt ??= cause;
         if (state.failedAt !== cause) state.failed = null; // the refusal is old

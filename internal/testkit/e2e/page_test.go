@@ -196,9 +196,10 @@ func (b browser) refused() {
 		b.t.Errorf("the plan does not name the holder: %q", got)
 	}
 	b.picture("07-would-be-refused")
+	b.read(`(window.said = [], new MutationObserver(() => window.said.push(document.querySelector("#live").textContent)).observe(document.querySelector("#live"), { childList: true }))`)
 	b.click("#apply")
 	b.await(`document.querySelector("#keep") && document.querySelector("#health .dcm-hint") && document.querySelector("#health").textContent.includes("` + training + `")`)
-	b.await(`document.querySelector("#live").textContent.includes("` + training + `")`)
+	b.await(`window.said.some(text => text.includes("` + training + `"))`) // later texts follow it
 	b.picture("08-refused")
 	b.click("#keep")
 	b.await(`document.querySelector("#verdict").textContent && !document.querySelector("#keep") && document.querySelector(".pf-m-green")`)
