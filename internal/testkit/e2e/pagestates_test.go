@@ -176,10 +176,10 @@ func (b browser) wrong() {
 	b.await(`!document.querySelector(".dcm-card.bad") && document.querySelector(".pf-m-green")`)
 
 	b.put(settings, selecting("cpx-fast")+"[daemon]\ndrift = \"report\"\n")
-	b.run("dcm apply; echo SPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
+	b.run("dcm apply; systemctl stop amd-metrics-exporter gpuagent dashboard; echo SPX >/sys/bus/pci/devices/0000:05:00.0/current_compute_partition")
 	b.await(`document.querySelector(".dcm-card.moving")`)
 	b.picture("24-changed-by-others")
-	b.run("dcm apply")
+	b.run("dcm apply; systemctl start amd-metrics-exporter gpuagent dashboard")
 	b.await(`!document.querySelector(".dcm-card.moving")`)
 
 	b.run("dcm-sim fault --gpu 0000:85:00.0 --vanish")
