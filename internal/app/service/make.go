@@ -111,8 +111,10 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
 	cfg, node, publish := openToMake(h, log)
 	return made.Switcher{
-		Claims: host.Claims(h), GPUs: modeNode{node, cfg}, Publish: publish,
-		Prove: checkProbe{node, attachment{h, log}.begin}.begin,
+		Claims: host.Claims(h), GPUs: modeNode{node, cfg},
+		// A claim of a mode changes what a read returns, also without a switch.
+		Publish: func(ctx context.Context) error { node.devices = nil; return publish(ctx) },
+		Prove: checkProbe{node.Node, attachment{h, log}.begin}.begin,
 		Retry: func(err error) bool {
 			_, used := errors.AsType[*made.InUseError](err)
 			return used || gpu.IsTransient(err)
@@ -122,10 +124,40 @@ func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
 }
 
 // openToMake returns the configuration, the GPUs and the function that publishes their partitions.
-func openToMake(h *host.Host, log *slog.Logger) (*config.Config, *gpu.Node, func(context.Context) error) {
+func openToMake(h *host.Host, log *slog.Logger) (*config.Config, *readNode, func(context.Context) error) {
 	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
-	node := host.OpenNodeForRun(h, cfg)
-	return cfg, node, reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}.PublishParts
+	node := &readNode{Node: host.OpenNodeForRun(h, cfg)}
+	return cfg, node, reservations.Publisher{Host: h, Node: node.Node, Devices: node.last, Log: log}.PublishParts
+}
+
+// readNode is a node that keeps the devices of the last read until a change. A read takes a driver's library
+// long.
+type readNode struct {
+	*gpu.Node
+	devices []gpu.Device // nil: none were read since the last change
+}
+
+// Devices reads the devices.
+func (n *readNode) Devices(ctx context.Context) ([]gpu.Device, error) {
+	devices, err := n.Node.Devices(ctx)
+	if n.devices = nil; err == nil {
+		n.devices = devices
+	}
+	return devices, err
+}
+
+// last returns the devices of the last read, or reads them.
+func (n *readNode) last(ctx context.Context) ([]gpu.Device, error) {
+	if n.devices != nil {
+		return n.devices, nil
+	}
+	return n.Devices(ctx)
+}
+
+// Execute changes the GPUs.
+func (n *readNode) Execute(ctx context.Context, steps partition.Steps, onStep gpu.StepFunc) error {
+	n.devices = nil
+	return n.Node.Execute(ctx, steps, onStep)
 }
 
 // lockToMake excludes runs, and other changes of instances by leases. The daemon, which holds the lock
@@ -165,7 +197,7 @@ func lockToUnmake(h *host.Host) (release func(), err error) {
 }
 
 // migNode changes the instances of a node. It is a [made.GPUs].
-type migNode struct{ node *gpu.Node }
+type migNode struct{ node *readNode }
 
 func (m migNode) Read(ctx context.Context, a partition.Address) (made.State, error) {
 	devices, err := m.node.Devices(ctx)
