@@ -114,7 +114,7 @@ func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
 		Claims: host.Claims(h), GPUs: modeNode{node, cfg},
 		// A claim of a mode changes what a read returns, also without a switch.
 		Publish: func(ctx context.Context) error { node.devices = nil; return publish(ctx) },
-		Prove: checkProbe{node.Node, attachment{h, log}.begin}.begin,
+		Prove:   checkProbe{node.Node, attachment{h, log}.begin}.begin,
 		Retry: func(err error) bool {
 			_, used := errors.AsType[*made.InUseError](err)
 			return used || gpu.IsTransient(err)

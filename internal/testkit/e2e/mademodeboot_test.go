@@ -39,7 +39,8 @@ func modeProbed(m machine) {
 // profile.
 func modeRebooted(m machine) {
 	m.put(settings, switchable("DPX"))
-	m.run("systemctl start dcm && dcm apply && dcm status")
+	// Neither a process of all GPUs nor the worker of the GPU starts at boot.
+	m.run("cd /etc/systemd/system/multi-user.target.wants && rm -f dashboard.service worker@3.service; systemctl stop dashboard; systemctl start dcm && dcm apply && dcm status")
 	for _, restart := range []func(){m.reboot, m.powerCut} {
 		m.user("--make CPX -n 3")
 		if got := m.modes()[switchedGPU].Compute; got != partition.CPX {
@@ -47,7 +48,7 @@ func modeRebooted(m machine) {
 		}
 		restart()
 		m.run(waitFor("dcm status") + " && [ ! -e /dev/dcm-made ] && " + noLeases)
-		m.run("rm -f /run/waited; systemctl is-active " + strings.Join(workers(3), " "))
+		m.run("systemctl is-active " + strings.Join(workers(3), " "))
 		for gpu, mode := range m.modes() {
 			want := partition.SPX
 			if gpu == switchedGPU {
@@ -61,5 +62,5 @@ func modeRebooted(m machine) {
 		m.until("ls -R /dev/dcm-made; ! ls /dev/dcm-made | grep -q mode_ && grep -q DPX /sys/bus/pci/devices/" + switchedGPU + "/current_compute_partition")
 	}
 	m.put(settings, switchable("SPX"))
-	m.run("dcm apply && dcm status")
+	m.run("dcm apply && dcm status; systemctl add-wants multi-user.target dashboard worker@3")
 }

@@ -115,7 +115,7 @@ dynamic = true
 func modeSoak(t *testing.T, p product, r *rand.Rand) *makeSoak {
 	m := install(t, e2e.Trixie(), p)
 	m.put("/etc/systemd/system/other.service", "[Unit]\nAfter=dcm-apply.service\n[Service]\nExecStart=sh -c 'exec 3</dev/dri/renderD128 4</dev/kfd; sleep infinity & wait'\n")
-	m.run("systemctl disable --now amd-metrics-exporter gpuagent; systemctl daemon-reload; systemctl add-wants multi-user.target other")
+	m.run("cd /etc/systemd/system/multi-user.target.wants && rm -f amd-metrics-exporter.service gpuagent.service dashboard.service; systemctl stop amd-metrics-exporter gpuagent dashboard; systemctl daemon-reload; systemctl add-wants multi-user.target other")
 	m.put(settings, `profile = "dynamic"
 [leases]
 idle-time = "1s"
