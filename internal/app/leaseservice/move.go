@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"dcm/internal/engine/host"
 	"dcm/internal/leases/lease"
@@ -122,12 +123,24 @@ func (s *serviceRuns) add(service string, run uint64) {
 	s.runs[service] = run
 }
 
+// makerTimeout is TimeoutStartSec= of dcm-make@.service.
+const makerTimeout = 3 * time.Minute
+
+// startTimeout returns how long the start of a scope may take. PID 1 starts what it requires first: a maker waits
+// for others, and for the driver.
+func startTimeout(s lease.Scope) time.Duration {
+	if s.Requires == "" {
+		return HostTimeout
+	}
+	return makerTimeout + HostTimeout
+}
+
 // Start creates the scope.
 func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout(s))
 	defer cancel()
 	extra := slices.Clone(m.properties)
 	if s.Time > 0 {
