@@ -41,7 +41,7 @@ func OthersOnDynamic(list []config.Reservation, p partition.Profile, gpus []part
 		}
 		for _, g := range gpus {
 			if layout.Dynamic[g.Address] && (len(only) == 0 || slices.Contains(only, g.Address)) {
-				return fmt.Errorf("%s: reservation %s: gpus: %s is dynamic in the profile and belongs to dcm, not to another manager\nhint: list only GPUs that are not dynamic in gpus", r.Source, r.Name, g.Address)
+				return fmt.Errorf("%s: reservation %s: gpus: %s is dynamic in the profile and belongs to dcm alone\nhint: list only other GPUs in gpus", r.Source, r.Name, g.Address)
 			}
 		}
 	}
