@@ -40,7 +40,7 @@ func makes(t *testing.T, p product) {
 				total.Add(int64(s.given() - before))
 				if time.Since(logged) > time.Minute {
 					logged = time.Now()
-					t.Logf("%d leases; %s", s.given(), s.progress(began))
+					t.Logf("%d leases; %s: %s", s.given(), s.progress(began), tally(s.count))
 				}
 			}
 			if t.Failed() {
