@@ -15,7 +15,7 @@ import (
 // decided.
 func (c *clients) do(ctx context.Context, b Batch) (output string, err error) {
 	if b.Serve {
-		if err := c.serve(ctx); err != nil {
+		if err := serveAll(ctx, c); err != nil {
 			return "", err
 		}
 	}

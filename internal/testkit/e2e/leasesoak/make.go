@@ -28,7 +28,7 @@ type MakeObservation struct {
 }
 
 // observeMake reads the state. It fails during a change, and can be repeated.
-func (c *clients) observeMake(ctx context.Context, full bool) (l MakeObservation, err error) {
+func observeMake(ctx context.Context, c *clients, full bool) (l MakeObservation, err error) {
 	l.Waiting = len(c.waiting())
 	for _, p := range c.holders() {
 		l.Holders = append(l.Holders, Holder{p.pid(), p.report})
@@ -168,8 +168,8 @@ func (l MakeObservation) lists(add func(string, ...any)) {
 	}
 }
 
-// serve ends leases until no process waits for one.
-func (c *clients) serve(ctx context.Context) error {
+// serveAll ends leases until no process waits for one.
+func serveAll(ctx context.Context, c *clients) error {
 	for len(c.waiting()) > 0 {
 		for _, p := range c.holders() {
 			if err := p.gone(ctx, p.kill()); err != nil {

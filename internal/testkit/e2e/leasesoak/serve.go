@@ -113,7 +113,7 @@ func (c *clients) settle(ctx context.Context, b Batch, r *Reply) (problems []str
 // check reads the state once and returns its problems.
 func (c *clients) check(ctx context.Context, b Batch, r *Reply) ([]string, error) {
 	if b.Make {
-		l, err := c.observeMake(ctx, b.Full)
+		l, err := observeMake(ctx, c, b.Full)
 		if b.Rest == nil {
 			b.Rest = l.Hardware
 		}
