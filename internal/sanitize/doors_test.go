@@ -104,6 +104,7 @@ func doors() map[string]string {
 		"leaseservice.editedUnits":                compared,
 		"leaseservice.processes.cgroup":           "a path to read, escaped where it is printed",
 		"leaseservice.processes.unpopulated":      compared,
+		"leaseservice.runningServices":            "takes names of reserved services and of claims, and no others",
 		"leaseservice.processes.emptyScopes":      "takes names of leases, and no others",
 		"leaseservice.processes.Within":           compared,
 		"leaseservice.processes.members":          numbers,
@@ -130,7 +131,7 @@ func doors() map[string]string {
 		"call.runIn":           "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"bundle.output":        escapes,
 		"slurm.Scontrol":       escapes,
-		"client.FromDaemon":    own,
+		"client.decodeAccount": own,
 		"client.askedUsage":    own,
 
 		// the bus
@@ -144,7 +145,7 @@ func doors() map[string]string {
 		"dbusapi.Client.Usage":              own,
 		"dbusapi.Client.Queue":              own,
 		"dbusapi.Client.onPosition":         escapes,
-		"leases.showQueue":                  own,
+		"leases.readQueue":                  own,
 		"dbusapi.Client.Acquire":            own,
 		"dbusapi.Client.AwaitName":          "takes a boolean",
 		"dbusapi.Client.Apply":              own,
@@ -237,6 +238,7 @@ func doors() map[string]string {
 		"selftestcmd.names.addFrom": compared,
 		"selftestcmd.hold":          "compares the answer of its own program",
 		"selftestcmd.selftestHold":  "opens what its caller names, and keeps nothing",
+		"service.Attach":            "opens device nodes and reads nothing; asks for the variables of sd_notify(3)",
 		"service.newServer":         "asks for the variables of sd_notify(3), of which none is printed",
 		"service.oneshot.apply":     "asks for the variables of sd_notify(3), of which none is printed",
 
