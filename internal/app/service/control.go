@@ -97,15 +97,15 @@ func (c control) Known(profile string) error {
 }
 
 func (c control) Use(ctx context.Context, who dbusapi.Caller, chosen dbusapi.Selection) (string, error) {
-	profile, called := chosen.Profile, "Use()"
+	profile, called := chosen.Profile, "Use"
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
 	if chosen.UntilReboot {
-		called = "UseUntilReboot()"
+		called = "UseUntilReboot"
 	}
 	// The event of the written file may begin the run before the request does.
-	cause := c.cause(who, called+" was called over D-Bus "+profile)
+	cause := c.cause(who, called+"("+profile+") was called over D-Bus")
 	_ = c.host.Note(cause)                    // without it the request still has the cause
 	defer func() { _, _ = c.host.Signed() }() // removes a note that no run has taken
 	if err := c.choose(ctx, chosen); err != nil {

@@ -82,9 +82,9 @@ func TestUse_UntilReboot(t *testing.T) {
 		if _, err := c.Use(t.Context(), dbusapi.Caller{UID: 0}, dbusapi.Selection{Profile: config.None, UntilReboot: untilReboot}); err != nil {
 			t.Fatal(err)
 		}
-		want := "Use() was called over D-Bus none"
+		want := "Use(none) was called over D-Bus"
 		if untilReboot {
-			want = "UseUntilReboot() was called over D-Bus none"
+			want = "UseUntilReboot(none) was called over D-Bus"
 		}
 		if got := <-shown.reasons; got.Why != want {
 			t.Errorf("the cause of the run is %q, want %q", got.Why, want)

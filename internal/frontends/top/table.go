@@ -312,6 +312,9 @@ func summary(u status.Usage) string {
 		}
 	}
 	text := fmt.Sprintf("dcm top - %s  %d partitions", u.Taken.Format("15:04:05"), len(u.Parts))
+	if len(u.Parts) == 0 {
+		return text + ": dcm gpus shows the GPUs of this host"
+	}
 	if u.Why(status.PartHolders) == "" {
 		text += fmt.Sprintf(", %d held", held)
 	}

@@ -63,6 +63,13 @@ func TestText_UnknownValues(t *testing.T) {
 	}
 }
 
+func TestText_NoPartitions(t *testing.T) {
+	u := status.Usage{Taken: three().Taken}
+	if got, want := strings.SplitN(Text(u, "partition", false, 0), "\n", 2)[0], "0 partitions: dcm gpus shows the GPUs of this host"; !strings.HasSuffix(got, want) {
+		t.Errorf("summary without partitions: got %q, want %q", got, want)
+	}
+}
+
 func TestText_Sort(t *testing.T) {
 	for column, want := range map[string]string{
 		"partition": "0 1 2", "mode": "0 1 2", "numa": "2 0 1", "used": "1 0 2", "size": "0 1 2", "busy": "1 0 2",
