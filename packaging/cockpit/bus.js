@@ -3,6 +3,7 @@
 
 const name = "org.deviceconfig.Manager1";
 const path = "/org/deviceconfig/Manager1";
+const daemon = "org.freedesktop.DBus";
 const properties = "org.freedesktop.DBus.Properties";
 
 // A change takes minutes if the driver is reloaded.
@@ -10,13 +11,31 @@ const patience = 15 * 60 * 1000;
 
 // connect calls changed() when the state of dcm changes, and when dcm starts or stops.
 export function connect(cockpit, changed) {
-    const client = cockpit.dbus(name, { bus: "system", superuser: "try" });
+    let client, closed, owner = "";
+    function open() {
+        const own = cockpit.dbus(name, { bus: "system", superuser: "try" });
+        [client, closed] = [own, false];
+        own.subscribe({ interface: properties, path_namespace: path }, changed);
+        own.subscribe({ interface: "org.freedesktop.DBus.ObjectManager", path }, changed);
+        own.addEventListener("owner", changed);
+        own.addEventListener("close", (event, options) => {
+            if (own !== client || !options || !options.problem) return;
+            closed = true;
+            if (owner) open();
+            changed();
+        });
+    }
+    // Cockpit closes a channel that is opened while dcm does not run.
+    const names = cockpit.dbus(daemon, { bus: "system" });
+    names.subscribe({ interface: daemon, path: "/org/freedesktop/DBus", member: "NameOwnerChanged", arg0: name }, (from, interfaceName, signal, [, , now]) => {
+        owner = now;
+        if (!owner || !closed) return;
+        open();
+        changed();
+    });
+    open();
     const call = (method, type, args, options = {}) =>
         client.call(path, name, method, args, { type, ...options });
-    client.subscribe({ interface: properties, path_namespace: path }, changed);
-    client.subscribe({ interface: "org.freedesktop.DBus.ObjectManager", path }, changed);
-    client.addEventListener("owner", changed);
-    client.addEventListener("close", (event, options) => options && options.problem && changed());
     return {
         account: async () => JSON.parse((await call("Account", "", []))[0]),
         history: async () => JSON.parse((await call("History", "", []))[0]),
@@ -25,6 +44,9 @@ export function connect(cockpit, changed) {
         queue: async () => JSON.parse((await call("Queue", "", []))[0]),
         use: (profile, untilReboot) => call(untilReboot ? "UseUntilReboot" : "Use", "s", [profile], { timeout: patience }),
         release: lease => call("Release", "s", [lease]),
-        close: () => client.close(),
+        close() {
+            names.close();
+            client.close();
+        },
     };
 }

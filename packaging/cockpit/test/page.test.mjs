@@ -15,6 +15,7 @@ const { model, bytes, kind, planned, shape, tone } = await load("model.js");
 const { duration, effort, news, past, plans, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
 const { held, short, total, uses } = await load("usage.js");
+const { connect } = await load("bus.js");
 
 const account = () => ({
     health: { state: "waiting", code: 2, summary: "A process blocks the change", in_sync: false },
@@ -351,4 +352,38 @@ test("a screen reader gets each step once", () => {
 
 test("dark is what was chosen, or else the system's", () => {
     assert.deepEqual([dark("dark", false), dark("light", true), dark("auto", true), dark("auto", false)], [true, false, true, false]);
+});
+
+// Cockpit's bridge closes the channel of a name without an owner (cockpit/channels/dbus.py).
+test("the page connects when dcm starts, also if it did not run before", async () => {
+    const channels = [];
+    const cockpit = {
+        dbus(name) {
+            const c = { name, rules: [], events: {}, closed: false };
+            Object.assign(c, {
+                subscribe: (rule, call) => c.rules.push([rule, call]),
+                addEventListener: (event, call) => { c.events[event] = call; },
+                call: async () => [JSON.stringify({ channel: channels.indexOf(c) })],
+                close: () => { c.closed = true; },
+            });
+            channels.push(c);
+            return c;
+        },
+    };
+    const owned = owner => channels.find(c => c.name === "org.freedesktop.DBus").rules[0][1]("/", "", "", ["org.deviceconfig.Manager1", "", owner]);
+    const ours = () => channels.filter(c => c.name === "org.deviceconfig.Manager1");
+    let changes = 0;
+    const bus = connect(cockpit, () => changes++);
+    ours()[0].events.close({}, { problem: "not-found" });
+    assert.deepEqual([ours().length, changes], [1, 1]);
+    owned(":1.7");
+    assert.deepEqual([ours().length, changes], [2, 2]);
+    assert.equal((await bus.account()).channel, channels.indexOf(ours()[1]));
+    ours()[1].events.close({}, { problem: "not-found" }); // it was opened before dcm had the name
+    assert.deepEqual([ours().length, changes], [3, 3]);
+    owned("");
+    owned(":1.8"); // the open channel itself reports the new owner
+    assert.equal(ours().length, 3);
+    bus.close();
+    assert.ok(channels.filter(c => c.closed).length === 2);
 });
