@@ -9,6 +9,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
+	"dcm/internal/text"
 )
 
 // do executes the pass and returns its result.
@@ -112,15 +113,15 @@ const driftHint = `dcm plan shows the steps and dcm apply makes them; with drift
 // steps back to the profile. If repair is true, the pass executes them.
 func (p *pass) driftFound(steps int) (r result, repair bool) {
 	p.asked.Why = p.gpus.cause()
-	text := fmt.Sprintf("%s; the GPUs do not match profile %s (found %d steps to do, want 0)", p.asked.Why, p.settings.Profile.Name, steps)
+	found := fmt.Sprintf("%s; the GPUs do not match profile %s (found %s to do, want none)", p.asked.Why, p.settings.Profile.Name, text.Count(steps, "step"))
 	switch {
 	case p.settings.LeaveDrift:
-		return result{drift: &runstate.Error{Text: text, Hint: driftHint}}, false
+		return result{drift: &runstate.Error{Text: found, Hint: driftHint}}, false
 	case p.tooSoon:
-		text += " again, soon after a repair"
-		return result{delayed: true, failure: &runstate.Error{Text: text, Hint: "find the other program that sets modes on this host", Transient: true}}, false
+		found += " again, soon after a repair"
+		return result{delayed: true, failure: &runstate.Error{Text: found, Hint: "find the other program that sets modes on this host", Transient: true}}, false
 	}
-	p.log.Warn(text, "error", text, event.Drifted.Attr())
+	p.log.Warn(found, "error", found, event.Drifted.Attr())
 	return result{}, true
 }
 

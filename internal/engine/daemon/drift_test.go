@@ -69,7 +69,7 @@ func TestDrift_OnlyReported(t *testing.T) {
 	h.set(func() { h.steps = 8 })
 	h.sendDeviceEvent()
 	s := h.until("drifted", phase(runstate.Drifted))
-	if s.Error == nil || s.Error.Text != "another program has changed the GPUs; the GPUs do not match profile cpx (found 8 steps to do, want 0)" {
+	if s.Error == nil || s.Error.Text != "another program has changed the GPUs; the GPUs do not match profile cpx (found 8 steps to do, want none)" {
 		t.Errorf("error %v", s.Error)
 	}
 	h.set(func() { h.stepsErr = errPassing; h.turns++ }) // the driver is unloaded, which causes no run

@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/gpu/nvidia":               {"internal/worker/call", "internal/linux/sysfs", "internal/gpu", "internal/gpu/nvml", "internal/gpu/openfiles"},
 	"internal/gpu/amdgpu":               {"internal/worker/serve", "internal/worker/call", "internal/linux/statefile", "internal/linux/sysfs", "internal/gpu", "internal/gpu/modprobe", "internal/gpu/openfiles"},
 	"internal/engine/apply":             {"internal/engine/event", "internal/gpu", "internal/engine/runstate"},
-	"internal/engine/daemon":            {"internal/engine/event", "internal/engine/runstate", "internal/exitcode", "internal/linux/systemd"},
+	"internal/engine/daemon":            {"internal/engine/event", "internal/engine/runstate", "internal/exitcode", "internal/linux/systemd", "internal/text"},
 	"internal/engine/reboot":            {"internal/linux/procstat", "internal/linux/statefile", "internal/sanitize"},
 	"internal/gpu/record":               {"internal/worker/serve", "internal/gpu", "internal/gpu/nvml", "internal/linux/sysfs", "internal/worker/call"},
 	"internal/gpu/modprobe":             {"internal/linux/atomicfile", "internal/linux/sysfs"},
