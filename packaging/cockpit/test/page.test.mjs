@@ -64,6 +64,7 @@ test("health, clients and holders have texts", () => {
     const m = model(account());
     assert.deepEqual(m.health, { state: "waiting", summary: "A process blocks the change", tone: "danger" });
     assert.deepEqual(m.clients.map(c => c.state), ["active (running)", "not installed"]);
+    assert.deepEqual(m.clients.map(c => c.idle), [false, true]); // what did not run is not restored
     assert.equal(m.holders[0].way, true);
     assert.deepEqual([0, 1, 2, 3, undefined].map(tone), ["good", "warning", "danger", "unknown", "unknown"]);
 });
