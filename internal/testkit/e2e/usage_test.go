@@ -10,15 +10,17 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-// usageSeen: each user can query the usage. dcm does not read it without a query.
+// usageSeen: each user can query the usage. dcm does not read it without a query: that reads the tables of all 64
+// partitions. The counters at the start of a reserved service are those of its few partitions.
 func usageSeen(m machine) {
 	mine := m.mine("alpha")[0]
 	listed := decode[runstate.Partitions](m, "partitions.json").Parts
 	name := listed[slices.IndexFunc(listed, func(p runstate.Part) bool { return p.Render == mine })].Name
 	pid := m.show("alpha.service", "MainPID")["MainPID"]
+	before := m.usesRead()
 	m.run("dcm status; dcm gpus; dcm status --json; systemctl reload dcm")
-	if n := m.usesRead(); n != 0 {
-		m.t.Errorf("reads of the usage without a query: want none, got %d", n)
+	if n := m.usesRead() - before; n >= len(listed) {
+		m.t.Errorf("reads of the usage without a query: want those of some partitions at most, got %d", n)
 	}
 	use := func(busy, vram string) {
 		m.run(fmt.Sprintf(`echo '{"partition":"%s","busy":%s,"pid":%s,"vram":%s}' >/run/dcm-sim/ctl/use`, name, busy, pid, vram))
@@ -61,8 +63,8 @@ func usageSeen(m machine) {
 	use("0", "0")
 	seen := m.usesRead()
 	m.run("dcm status; dcm gpus; systemctl reload dcm")
-	if n := m.usesRead(); seen == 0 || n != seen {
-		m.t.Errorf("reads of the usage: got %d, of them %d without a query", seen, n-seen)
+	if n := m.usesRead(); seen-before < len(listed) || n-seen >= len(listed) {
+		m.t.Errorf("reads of the usage: got %d with queries, and %d without one", seen-before, n-seen)
 	}
 }
 
