@@ -102,6 +102,9 @@ func (p *Process) alive() error {
 	err = raw.Control(func(fd uintptr) {
 		set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		n, err := unix.Poll(set, 0)
+		for err == unix.EINTR { // poll(2) is not restarted after a signal, signal(7)
+			n, err = unix.Poll(set, 0)
+		}
 		switch {
 		case err != nil:
 			failed = err
