@@ -3,24 +3,62 @@ package leaseservice
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 )
 
-// readCounters reads the counters of partitions: busy has "PARTITION SUM CYCLES" for each, and energy
+// recorder logs the counters of the partitions of a lease or service at [atStart] or [atEnd].
+type recorder func(ctx context.Context, l status.Lease, at string)
+
+// counters reads and logs the counters of partitions.
+type counters struct {
+	host *host.Host
+	node *gpu.Node
+	log  *slog.Logger
+}
+
+// record is a [recorder]. dcm usage computes the mean utilisation and the
+// energy from the two entries of a lease. Partitions without counters are omitted, and so is an entry
+// without any.
+func (c counters) record(ctx context.Context, l status.Lease, at string) {
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	busy, energy, err := c.read(ctx, l.Partitions, l.Share == 0)
+	if err != nil {
+		c.log.Warn(fmt.Sprintf("cannot read the counters of %s: %v", l.Lease, err))
+		return
+	}
+	if len(busy)+len(energy) == 0 {
+		return
+	}
+	c.log.Info("counters of the partitions at the "+at+" of "+kindOf(l.Lease), event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
+}
+
+// kindOf returns what has the partitions, for a message.
+func kindOf(unit string) string {
+	if isLease(unit) {
+		return "a lease"
+	}
+	return "a service"
+}
+
+// read reads the counters of partitions: busy has "PARTITION SUM CYCLES" for each, and energy
 // "GPU MICROJOULES" for each GPU all of whose partitions are among them. alone is false for partitions
 // that others can use too, which have no energy of their own.
-func readCounters(ctx context.Context, h *host.Host, node *gpu.Node, names []string, alone bool) (busy, energy []string, err error) {
-	listed, err := runstate.ReadPartitions(h.Runtime())
+func (c counters) read(ctx context.Context, names []string, alone bool) (busy, energy []string, err error) {
+	listed, err := runstate.ReadPartitions(c.host.Runtime())
 	if err != nil || listed == nil {
 		return nil, nil, err
 	}
 	list := countedParts(listed.Parts, names)
-	counted, err := node.Counters(ctx, list)
+	counted, err := c.node.Counters(ctx, list)
 	busy, energy = counterTexts(list, counted, alone)
 	return busy, energy, err
 }

@@ -9,10 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
-	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/linux/watch"
@@ -33,7 +31,7 @@ const (
 type lifetimes struct {
 	units  func() []string // the leases that have not ended
 	watch  func(ctx context.Context) (<-chan struct{}, error)
-	record func(ctx context.Context, l status.Lease, at string) // logs the counters
+	record recorder
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -44,14 +42,13 @@ type lifetimes struct {
 	labels    map[uint32]string  // of the first maxUserLabels users
 }
 
-func newLifetimes(h *host.Host, p *Partitions, log *slog.Logger) *lifetimes {
+func newLifetimes(h *host.Host, record recorder, log *slog.Logger) *lifetimes {
 	return &lifetimes{
 		units: func() []string { return host.LeaseUnits(h) },
 		watch: func(ctx context.Context) (<-chan struct{}, error) {
 			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietInterval, log)
 		},
-		record: func(ctx context.Context, l status.Lease, at string) { recordCounters(ctx, h, p.node, l, at, log) },
-		now:    time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
+		record: record, now: time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
 	}
 }
 
@@ -78,7 +75,7 @@ func (f *lifetimes) begin(ctx context.Context, l status.Lease) {
 }
 
 // newLife returns the life of a lease that has started. It logs the counters after [countDelay].
-func newLife(ctx context.Context, l status.Lease, record func(context.Context, status.Lease, string)) life {
+func newLife(ctx context.Context, l status.Lease, record recorder) life {
 	counted := make(chan struct{})
 	count := time.AfterFunc(countDelay, func() {
 		defer close(counted)
@@ -88,7 +85,7 @@ func newLife(ctx context.Context, l status.Lease, record func(context.Context, s
 }
 
 // end logs the counters at the end of a lease, after those at its start.
-func (l life) end(ctx context.Context, record func(context.Context, status.Lease, string)) {
+func (l life) end(ctx context.Context, record recorder) {
 	if l.count != nil {
 		if l.count.Stop() {
 			return
@@ -135,14 +132,7 @@ func (f *lifetimes) follow(ctx context.Context) {
 		if last {
 			return
 		}
-		var poll <-chan time.Time
-		if err != nil {
-			poll = time.After(changePollInterval)
-		}
-		select {
-		case <-changed:
-		case <-poll:
-		}
+		awaitChange(ctx, changed, err != nil)
 	}
 }
 
@@ -189,31 +179,6 @@ func (f *lifetimes) seconds() map[string]float64 {
 		out[f.label(l.UID)] += partitionSeconds(l.Lease, f.now())
 	}
 	return out
-}
-
-// recordCounters logs the counters of a lease's partitions. dcm usage computes the mean utilisation and the
-// energy from the two entries of a lease. Partitions without counters are omitted, and so is an entry
-// without any.
-func recordCounters(ctx context.Context, h *host.Host, node *gpu.Node, l status.Lease, at string, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
-	defer cancel()
-	busy, energy, err := readCounters(ctx, h, node, l.Partitions, l.Share == 0)
-	if err != nil {
-		log.Warn(fmt.Sprintf("cannot read the counters of %s: %v", l.Lease, err))
-		return
-	}
-	if len(busy)+len(energy) == 0 {
-		return
-	}
-	log.Info("counters of the partitions at the "+at+" of "+kindOf(l.Lease), event.LeaseCounted.Attr(), "lease", l.Lease, "at", at, "busy", busy, "energy", energy)
-}
-
-// kindOf returns what has the partitions, for a message.
-func kindOf(unit string) string {
-	if isLease(unit) {
-		return "a lease"
-	}
-	return "a service"
 }
 
 // given follows a lease that was given, also after the call of ctx.

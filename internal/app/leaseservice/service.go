@@ -40,13 +40,14 @@ type Service struct {
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
 func New(h *host.Host, effective func() *config.Config, guardChanged func(), log *slog.Logger) *Service {
 	p := newPartitions(h, effective, log)
+	counted := counters{h, p.node, log}
 	return &Service{
 		allocator: lease.New(lease.Config{
 			Host:   lease.Host{Partitions: p, Scopes: newScopes(h), Processes: p.processes, Protection: protection{h}},
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
-		lifetimes: newLifetimes(h, p, log), services: newServices(h, p, log),
+		lifetimes: newLifetimes(h, counted.record, log), services: newServices(h, counted.record, log),
 	}
 }
 

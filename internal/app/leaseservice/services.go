@@ -31,18 +31,17 @@ type runningService struct {
 type services struct {
 	list   func() (running map[string]runningService, dirs []string) // the services, and the directories that have their cgroups
 	watch  func(ctx context.Context, dirs []string) (<-chan struct{}, error)
-	record func(ctx context.Context, l status.Lease, at string) // logs the counters
+	record recorder
 	log    *slog.Logger
 }
 
-func newServices(h *host.Host, p *Partitions, log *slog.Logger) services {
+func newServices(h *host.Host, record recorder, log *slog.Logger) services {
 	return services{
 		list: func() (map[string]runningService, []string) { return runningServices(h) },
 		watch: func(ctx context.Context, dirs []string) (<-chan struct{}, error) {
 			return watch.Files(ctx, dirs, endQuietInterval, log)
 		},
-		record: func(ctx context.Context, l status.Lease, at string) { recordCounters(ctx, h, p.node, l, at, log) },
-		log:    log,
+		record: record, log: log,
 	}
 }
 
@@ -55,20 +54,22 @@ type followed struct {
 // run follows the services until ctx ends.
 func (s services) run(ctx context.Context) {
 	live, warned := make(map[string]followed), false
+	_, dirs := s.list()
 	for ctx.Err() == nil {
-		_, dirs := s.list()
 		until, cancel := context.WithCancel(ctx)
 		changed, err := s.watch(until, dirs)
 		if err != nil && !warned {
 			warned = true
 			s.log.Warn(fmt.Sprintf("the starts and ends of services are noticed late: %v", err))
 		}
-		for same := true; same && ctx.Err() == nil; {
+		for ctx.Err() == nil {
 			running, now := s.list()
 			s.compare(ctx, live, running)
-			if same = slices.Equal(now, dirs); same {
-				awaitChange(ctx, changed, err != nil)
+			if !slices.Equal(now, dirs) {
+				dirs = now // watch the others too, then list again
+				break
 			}
+			awaitChange(ctx, changed, err != nil)
 		}
 		cancel()
 	}
@@ -102,11 +103,36 @@ func (s services) compare(ctx context.Context, live map[string]followed, running
 	}
 }
 
-// runningServices returns the reserved services that have a cgroup, and the cgroups of dcm's slices.
+// runningServices returns the reserved services that have a cgroup, and the directories of dcm's slices. It
+// reads the reservations only if a service runs in the slices.
 func runningServices(h *host.Host) (running map[string]runningService, dirs []string) {
+	var paths []string
+	paths, dirs = serviceCgroups(h)
+	if len(paths) == 0 {
+		return nil, dirs
+	}
 	running = make(map[string]runningService)
 	reserved, _ := runstate.ReadReservations(h.Runtime()) // without the list no service has partitions
 	claims, _ := host.Claims(h).List()
+	for _, path := range paths {
+		l := status.Lease{Lease: filepath.Base(path)}
+		if reserved != nil {
+			l.Partitions, l.Share = reserved.Of(l.Lease)
+		}
+		for _, n := range claims {
+			if n.Lease == l.Lease {
+				l.Partitions = append(l.Partitions, runstate.PartName(n.GPU, n.Start))
+			}
+		}
+		if info, err := os.Stat(path); err == nil && len(l.Partitions) > 0 {
+			running[l.Lease] = runningService{l, info.Sys().(*syscall.Stat_t).Ino}
+		}
+	}
+	return running, dirs
+}
+
+// serviceCgroups returns the cgroups of the services in dcm's slices, and the directories of these slices.
+func serviceCgroups(h *host.Host) (services, dirs []string) {
 	dirs = []string{h.Path("sys/fs/cgroup", unitname.Slice)}
 	for i := 0; i < len(dirs); i++ {
 		entries, _ := os.ReadDir(dirs[i]) // the directory is missing until something runs in the slice
@@ -117,20 +143,9 @@ func runningServices(h *host.Host) (running map[string]runningService, dirs []st
 			case strings.HasSuffix(e.Name(), ".slice"):
 				dirs = append(dirs, path)
 			case strings.HasSuffix(e.Name(), ".service"):
-				l := status.Lease{Lease: e.Name()}
-				if reserved != nil {
-					l.Partitions, l.Share = reserved.Of(e.Name())
-				}
-				for _, n := range claims {
-					if n.Lease == e.Name() {
-						l.Partitions = append(l.Partitions, runstate.PartName(n.GPU, n.Start))
-					}
-				}
-				if info, err := os.Stat(path); err == nil && len(l.Partitions) > 0 {
-					running[e.Name()] = runningService{l, info.Sys().(*syscall.Stat_t).Ino}
-				}
+				services = append(services, path)
 			}
 		}
 	}
-	return running, dirs
+	return services, dirs
 }
