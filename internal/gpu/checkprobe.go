@@ -19,9 +19,12 @@ func AttachedElsewhere(a partition.Address, devices []Device, holders []Holder) 
 // the driver's [BusyCheck]. needed is false if it shows it without that process, or if GPU a is the only
 // GPU of the driver. ok is false if no other GPU is idle.
 func ProbeFor(a partition.Address, devices []Device, holders []Holder) (other Device, needed, ok bool) {
+	i := slices.IndexFunc(devices, func(own Device) bool { return own.Address == a })
+	if i < 0 {
+		return Device{}, false, false
+	}
 	for _, d := range devices {
-		i := slices.IndexFunc(devices, func(own Device) bool { return own.Address == a })
-		if i < 0 || d.Vendor != devices[i].Vendor || d.Address == a || d.SkipReason != "" {
+		if d.Vendor != devices[i].Vendor || d.Address == a || d.SkipReason != "" {
 			continue
 		}
 		needed = true

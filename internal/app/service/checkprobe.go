@@ -83,10 +83,7 @@ func (p checkProbe) begin(ctx context.Context, a partition.Address) (done func()
 // holders returns the processes that use GPUs, with the GPUs that they are attached to.
 func (p checkProbe) holders(ctx context.Context) ([]gpu.Holder, error) {
 	used, err := p.node.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return used.Holders, p.node.Attach(used.Holders)
+	return used.Holders, err
 }
 
 // attachment starts the process of a [checkProbe] as a service.
