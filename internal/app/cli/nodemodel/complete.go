@@ -3,7 +3,6 @@ package nodemodel
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,12 +33,7 @@ func Profiles(c *cobra.Command, h *host.Host) []cobra.Completion {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
-	defer cancel()
-	gpus, err := GPUs(ctx, h, cfg, CompletionNode(c))
-	if err != nil {
-		gpus = nil
-	}
+	gpus := completionGPUs(c, h, cfg)
 	var out []cobra.Completion
 	for _, name := range cfg.Available(gpus) {
 		p, _ := cfg.Lookup(name)
@@ -55,12 +49,19 @@ func Profiles(c *cobra.Command, h *host.Host) []cobra.Completion {
 	return out
 }
 
-// CompletionNode returns the value of the command's --node, "" if it has none.
-func CompletionNode(c *cobra.Command) string {
+// completionGPUs returns the GPUs of the host, or of the command's --node; nil if they cannot be read in time.
+func completionGPUs(c *cobra.Command, h *host.Host, cfg *config.Config) []partition.GPU {
+	kind := ""
 	if f := c.Flags().Lookup("node"); f != nil {
-		return f.Value.String()
+		kind = f.Value.String()
 	}
-	return ""
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+	defer cancel()
+	gpus, err := GPUs(ctx, h, cfg, kind)
+	if err != nil {
+		return nil
+	}
+	return gpus
 }
 
 // describe returns the modes of a profile, and the number of partitions and the reload it causes on these
@@ -92,13 +93,7 @@ func describe(p partition.Profile, gpus []partition.GPU) (about string, fits boo
 // modes. It is empty if no profile of the configuration has dynamic GPUs.
 func MakeProfiles(c *cobra.Command, h *host.Host) []cobra.Completion {
 	cfg, err := h.Config()
-	if err != nil || !HasDynamic(cfg) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
-	defer cancel()
-	gpus, err := GPUs(ctx, h, cfg, CompletionNode(c))
-	if err != nil {
+	if err != nil || len(cfg.Dynamic) == 0 {
 		return nil
 	}
 	var out []cobra.Completion
@@ -109,7 +104,7 @@ func MakeProfiles(c *cobra.Command, h *host.Host) []cobra.Completion {
 			out = append(out, cobra.CompletionWithDesc(name, about))
 		}
 	}
-	for _, g := range gpus {
+	for _, g := range completionGPUs(c, h, cfg) {
 		for _, p := range g.OfferedProfiles() {
 			add(p.Name, "MIG instance")
 		}
@@ -118,14 +113,4 @@ func MakeProfiles(c *cobra.Command, h *host.Host) []cobra.Completion {
 		}
 	}
 	return out
-}
-
-// HasDynamic reports whether a profile of the configuration has GPUs that leases divide.
-func HasDynamic(cfg *config.Config) bool {
-	for _, p := range cfg.Profiles {
-		if slices.ContainsFunc(p.Groups, func(g partition.Group) bool { return g.Dynamic }) {
-			return true
-		}
-	}
-	return false
 }

@@ -102,7 +102,7 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 // gather as all else here.
 func mayHaveDynamic(h *host.Host) bool {
 	cfg, err := h.Effective()
-	return err != nil || cfg == nil || nodemodel.HasDynamic(cfg)
+	return err != nil || cfg == nil || len(cfg.Dynamic) > 0
 }
 
 // freeSlots are the free memory slots of a dynamic GPU.
