@@ -130,22 +130,31 @@ func unpaused(n Node, op Operation) bool {
 	return false
 }
 
+// interrupted returns the step of a drain that cannot go on: it is undone, or waits until the inputs are read.
+func interrupted(s Input, op Operation, read bool) (step Step, ok bool) {
+	target, selected := s.Target()
+	switch {
+	case !selected || target != op.Target:
+		return undo(s, op, nil), true
+	case s.Host.Down != "" && s.overdue(op):
+		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "cannot query dcm on the host: " + s.Host.Down}), true
+	case s.Host.Down != "" || !read:
+		return wait(s, "Looking", "reading what the profile would change"), true
+	case s.Plan.Refusal != nil:
+		return undo(s, op, s.Plan.Refusal), true
+	case !s.Plan.Changes, exceeds(s, op):
+		return undo(s, op, nil), true
+	}
+	return Step{}, false
+}
+
 // draining waits until no pod uses the GPUs. It undoes the beginning after the time limit,
 // or if the change is no longer wanted.
 func draining(s Input, op Operation) Step {
-	target, ok := s.Target()
-	switch {
-	case !ok || target != op.Target:
-		return undo(s, op, nil)
-	case s.Host.Down != "" && s.overdue(op):
-		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "cannot query dcm on the host: " + s.Host.Down})
-	case s.Host.Down != "" || s.Plan == nil || s.Pods == nil:
-		return wait(s, "Looking", "reading what the profile would change")
-	case s.Plan.Refusal != nil:
-		return undo(s, op, s.Plan.Refusal)
-	case !s.Plan.Changes, exceeds(s, op):
-		return undo(s, op, nil)
-	case !s.Node.Cordoned || !s.Node.Tainted || unpaused(s.Node, op):
+	if step, ok := interrupted(s, op, s.Plan != nil && s.Pods != nil); ok {
+		return step
+	}
+	if !s.Node.Cordoned || !s.Node.Tainted || unpaused(s.Node, op) {
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "the node was uncordoned during the drain; it is cordoned again")}
 	}
 	s.Pods = affected(s, op)

@@ -44,18 +44,8 @@ func affected(s Input, op Operation) *Pods {
 // is not cordoned. It undoes the beginning as [draining] does.
 func sparing(s Input, op Operation) Step {
 	op.WasCordoned, op.WasTainted = s.Node.Cordoned, s.Node.Tainted // an administrator may do that meanwhile
-	target, ok := s.Target()
-	switch {
-	case !ok || target != op.Target:
-		return undo(s, op, nil)
-	case s.Host.Down != "" && s.overdue(op):
-		return undo(s, op, &Outcome{Reason: PartitionFailure, Retry: true, Message: "cannot query dcm on the host: " + s.Host.Down})
-	case s.Host.Down != "" || s.Plan == nil || s.Pods == nil || s.Taints == nil:
-		return wait(s, "Looking", "reading what the profile would change")
-	case s.Plan.Refusal != nil:
-		return undo(s, op, s.Plan.Refusal)
-	case !s.Plan.Changes, exceeds(s, op):
-		return undo(s, op, nil)
+	if step, ok := interrupted(s, op, s.Plan != nil && s.Pods != nil && s.Taints != nil); ok {
+		return step
 	}
 	if missing := slices.DeleteFunc(slices.Clone(op.Devices), func(d string) bool { return slices.Contains(s.Taints.Devices, d) }); len(missing) > 0 {
 		return Step{Act: TaintDevices{Devices: missing}, Condition: isFalse("Draining", "tainting the devices that change")}
