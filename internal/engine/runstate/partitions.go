@@ -3,10 +3,10 @@ package runstate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/statefile"
+	"dcm/internal/linux/unitname"
 )
 
 // PartitionsFile is in the runtime directory. dcm-apply.service and dcm-reserve.service write it,
@@ -93,9 +93,9 @@ func ReadReservations(dir string) (*Reserved, error) {
 // Of returns the partitions that were chosen for a unit, which may be the instance of a template, and the
 // number of instances that share them.
 func (p *Reserved) Of(unit string) (partitions []string, share int) {
-	template, _, instance := strings.Cut(unit, "@")
+	template := unitname.Template(unit)
 	for _, r := range p.Reservations {
-		if r.Unit == unit || instance && r.Unit == template+"@.service" {
+		if r.Unit == unit || template != "" && r.Unit == template {
 			return slices.Clone(r.Partitions), r.Share
 		}
 	}
