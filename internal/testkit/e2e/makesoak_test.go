@@ -16,7 +16,7 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// makes runs random leases that make their partitions, on a node of each vendor, with kills of dcm's
+// makes tries random leases that make their partitions, on a node of each vendor, with kills of dcm's
 // processes, reboots and power cuts. After each batch it checks that nothing is given twice and nothing is
 // left, and at the end that the node can give what it could give at the start. DCM_SOAK is the duration,
 // or the number of leases of both nodes. DCM_SEED repeats a run's choices.

@@ -29,22 +29,12 @@ type MakeObservation struct {
 
 // observeMake reads the state. It fails during a change, and can be repeated.
 func observeMake(ctx context.Context, c *clients, full bool) (l MakeObservation, err error) {
-	l.Waiting = len(c.waiting())
-	for _, p := range c.holders() {
-		l.Holders = append(l.Holders, Holder{p.pid(), p.report})
-	}
-	var errs [6]error
+	var errs [4]error
 	l.Claims, errs[0] = made.Claims{Dir: made.Dir}.List()
-	l.Units, errs[1] = units(ctx)
-	l.Procs, errs[2] = procs()
-	l.Hardware, errs[3] = hardware()
-	if p, err := runstate.ReadPartitions(runtime); err != nil || p == nil {
-		errs[4] = fmt.Errorf("partitions are not listed: %w", err)
-	} else {
-		l.Parts = *p
-	}
+	l.Observation, errs[1] = observeLeases(ctx, c)
+	l.Hardware, errs[2] = hardware()
 	if full {
-		l.Listed, errs[5] = listed(ctx)
+		l.Listed, errs[3] = listed(ctx)
 	}
 	for unit, nodes := range l.Units {
 		for i, node := range nodes {

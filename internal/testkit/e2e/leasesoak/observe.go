@@ -51,29 +51,36 @@ type Holder struct {
 
 // observe reads the state. It fails during a change, and can be repeated.
 func (c *clients) observe(ctx context.Context, full bool) (Observation, error) {
-	l := Observation{Waiting: len(c.waiting())}
-	var errs [6]error
-	for _, p := range c.holders() {
-		l.Holders = append(l.Holders, Holder{p.pid(), p.report})
-	}
-	l.Units, errs[0] = units(ctx)
+	var errs [4]error
+	l, err := observeLeases(ctx, c)
+	errs[0] = err
 	l.Links, errs[1] = links()
-	l.Procs, errs[2] = procs()
-	l.Opens, errs[3] = openable()
-	if p, err := runstate.ReadPartitions(runtime); err != nil || p == nil {
-		errs[4] = fmt.Errorf("partitions are not listed: %w", err)
-	} else {
-		l.Parts = *p
-	}
-	l.Free, l.Message, errs[5] = free(ctx)
+	l.Opens, errs[2] = openable()
+	l.Free, l.Message, errs[3] = free(ctx)
 	follow(l.Units, l.Links)
 	if err := errors.Join(errs[:]...); err != nil || !full {
 		return l, err
 	}
-	var err error
 	l.Listed, err = listed(ctx)
 	l.Dry = dry(ctx, l.Free)
 	return l, err
+}
+
+// observeLeases reads the clients, the units with their processes, and the partitions.
+func observeLeases(ctx context.Context, c *clients) (Observation, error) {
+	l := Observation{Waiting: len(c.waiting())}
+	for _, p := range c.holders() {
+		l.Holders = append(l.Holders, Holder{p.pid(), p.report})
+	}
+	var errs [3]error
+	l.Units, errs[0] = units(ctx)
+	l.Procs, errs[1] = procs()
+	if p, err := runstate.ReadPartitions(runtime); err != nil || p == nil {
+		errs[2] = fmt.Errorf("partitions are not listed: %w", err)
+	} else {
+		l.Parts = *p
+	}
+	return l, errors.Join(errs[:]...)
 }
 
 // units returns the active units of PID 1 with the nodes that they may open.
