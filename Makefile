@@ -199,7 +199,7 @@ test: race bin/summary
 race: bin/summary
 	CGO_ENABLED=1 exec bin/summary -race -count=1 -timeout=0 -skip '$(UNRACED)' $(RACY:%=./internal/%)
 
-UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestWhose_NoVisibleHolder|TestARebootIsSaidToHelpWhereNothingLessDoes|TestAGPUThatStaysUnboundDoesNotKeepTheClientsDown|TestAGPUThatIsGoneInARunDoesNotKeepTheOthersFromGoingBack)$$
+UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestWhose_NoVisibleHolder)$$
 
 # The root file systems of the containers. The tests make missing ones, but concurrently
 # with other work this costs less time.
