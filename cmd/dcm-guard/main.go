@@ -178,7 +178,7 @@ func look() (world, error) {
 	}
 	defer conn.Close()
 	w := world{parts: *p}
-	if w.tenants, err = conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil); err != nil {
+	if w.tenants, err = conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, true); err != nil {
 		return w, err
 	}
 	h := exclusive.Host{Root: "/", Observers: strings.Fields(sanitize.Lines(os.Getenv(unitname.ObserversVariable)))}

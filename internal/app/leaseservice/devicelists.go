@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"dcm/internal/engine/host"
-	"dcm/internal/linux/systemd"
+	"dcm/internal/leases/lease"
 )
 
 // deviceLists are the device lists of leases as PID 1 has reported them, with links resolved: to read
@@ -17,18 +17,24 @@ import (
 // or made by systemctl set-property, which leaves a drop-in.
 type deviceLists struct {
 	mu     sync.Mutex
-	loaded uint64              // see [systemd.Conn.LoadedAt]; of known
+	loaded uint64              // see [systemd.Manager.LoadedAt]; of known
 	known  map[string][]string // by unit
 }
 
-// of returns the nodes of a lease's DeviceAllow=. ok is false if PID 1 has to be queried.
-func (d *deviceLists) of(unit string, loaded uint64) (nodes []string, ok bool) {
+// split returns the leases whose lists are known, and the names of the other units. edited reports
+// whether systemctl set-property has changed a unit.
+func (d *deviceLists) split(units []string, loaded uint64, edited func(unit string) bool) (known []lease.UnitDevices, unknown []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.loaded == loaded {
-		nodes, ok = d.known[unit]
+	for _, unit := range units {
+		nodes, ok := d.known[unit]
+		if !ok || d.loaded != loaded || edited(unit) {
+			unknown = append(unknown, unit)
+			continue
+		}
+		known = append(known, lease.UnitDevices{Unit: unit, Active: true, Allowed: nodes})
 	}
-	return nodes, ok
+	return known, unknown
 }
 
 // editedUnits reads which units systemctl set-property has changed: it writes drop-ins, those of
@@ -50,28 +56,13 @@ func editedUnits(h *host.Host) (edited func(unit string) bool) {
 	return func(unit string) bool { return units[unit] }
 }
 
-// resolveLists resolves the links in the lists of units. known returns the list of a unit that is
-// resolved already, and resolve the node that a path leads to.
-func resolveLists(list []systemd.Tenant, known func(unit string) ([]string, bool), resolve func(path string) string) {
-	for i, t := range list {
-		nodes, resolved := known(t.Unit)
-		if !resolved {
-			nodes = make([]string, len(t.Allow))
-			for j, path := range t.Allow {
-				nodes[j] = resolve(path)
-			}
-		}
-		list[i].Allow = nodes
-	}
-}
-
 // keep replaces the lists by those of the leases that there are now. PID 1 had loaded its units
 // at that time before it reported them.
-func (d *deviceLists) keep(list []systemd.Tenant, loaded uint64) {
+func (d *deviceLists) keep(list []lease.UnitDevices, loaded uint64) {
 	known := make(map[string][]string)
-	for _, t := range list {
-		if isLease(t.Unit) {
-			known[t.Unit] = t.Allow
+	for _, u := range list {
+		if isLease(u.Unit) {
+			known[u.Unit] = u.Allowed
 		}
 	}
 	d.mu.Lock()

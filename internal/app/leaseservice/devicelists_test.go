@@ -1,27 +1,32 @@
 package leaseservice
 
 import (
-	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/engine/host"
-	"dcm/internal/linux/systemd"
+	"dcm/internal/leases/lease"
 )
 
 func TestDeviceLists(t *testing.T) {
 	const one, other, service = "dcm-lease-0-00000001.scope", "dcm-lease-0-00000002.scope", "alpha.service"
 	h := &host.Host{Root: t.TempDir()}
-	list := []systemd.Tenant{{Unit: one, Allow: []string{"/dev/dri/renderD128"}}, {Unit: other}, {Unit: service, Allow: []string{"/dev/dcm/alpha/render0"}}}
+	list := []lease.UnitDevices{{Unit: one, Active: true, Allowed: []string{"/dev/dri/renderD128"}}, {Unit: other, Active: true}, {Unit: service, Active: true, Allowed: []string{"/dev/dri/renderD129"}}}
 	var d deviceLists
 	loaded := uint64(1)
 	known := func() (out []string) {
-		for _, t := range list {
-			if paths, ok := d.of(t.Unit, loaded); ok && !editedUnits(h)(t.Unit) && slices.Equal(paths, t.Allow) {
-				out = append(out, t.Unit)
+		found, unknown := d.split([]string{one, other, service}, loaded, editedUnits(h))
+		for _, u := range found {
+			out = append(out, u.Unit)
+			if i := slices.IndexFunc(list, func(l lease.UnitDevices) bool { return l.Unit == u.Unit }); !cmp.Equal(list[i], u) {
+				t.Errorf("%s: got %+v, want %+v", u.Unit, u, list[i])
 			}
+		}
+		if len(found)+len(unknown) != 3 {
+			t.Errorf("known are %+v and unknown %q, want three units", found, unknown)
 		}
 		return out
 	}
@@ -51,37 +56,6 @@ func TestDeviceLists(t *testing.T) {
 	d.keep(list[2:], loaded)
 	if got := known(); got != nil {
 		t.Errorf("a lease that has ended is known: %q", got)
-	}
-}
-
-// The work for a lease must not grow with the number of leases: one that is known is not resolved.
-func TestResolveLists_OnlyUnknown(t *testing.T) {
-	var list []systemd.Tenant
-	for i := range 60 {
-		list = append(list, systemd.Tenant{Unit: fmt.Sprintf("dcm-lease-0-%08x.scope", i), Allow: []string{"/dev/kfd", "/dev/link"}})
-	}
-	list = append(list, systemd.Tenant{Unit: "alpha.service", Allow: []string{"/dev/dcm/alpha/render0"}})
-	var d deviceLists
-	calls := func() (n int) {
-		read := slices.Clone(list) // as PID 1 reports it
-		resolveLists(read, func(unit string) ([]string, bool) { return d.of(unit, 1) }, func(path string) string {
-			n++
-			return path + "-resolved"
-		})
-		d.keep(read, 1)
-		for _, u := range read {
-			if slices.ContainsFunc(u.Allow, func(node string) bool { return !strings.HasSuffix(node, "-resolved") }) {
-				t.Errorf("%s: got %q, want its links resolved once", u.Unit, u.Allow)
-			}
-		}
-		return n
-	}
-	if got := calls(); got != 121 {
-		t.Errorf("first reading: got %d paths resolved, want all 121", got)
-	}
-	list = append(list, systemd.Tenant{Unit: "dcm-lease-0-0000ffff.scope", Allow: []string{"/dev/kfd", "/dev/link"}})
-	if got := calls(); got != 3 {
-		t.Errorf("with one more lease: got %d paths resolved, want its two and that of the service", got)
 	}
 }
 

@@ -23,7 +23,7 @@ func List(ctx context.Context, h *host.Host) ([]status.Lease, error) {
 	}
 	defer conn.Close()
 	// The description has the partitions, so the device lists are not read.
-	units, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, func(string) ([]string, bool) { return nil, true })
+	units, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, false)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the leases: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
 )
 
 // HostTimeout is how long PID 1 and the kernel may take to answer. A run waits that long for the
@@ -198,36 +199,40 @@ func userName(h gpu.Holder) string {
 	return h.Unit
 }
 
-// unitDevices returns the units in dcm.slice with their devices, links resolved.
+// unitDevices returns the units in dcm.slice with their devices, links resolved. PID 1 is asked
+// only for the names of known leases: a scope that has ended is unloaded at once.
 func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded func() (uint64, error)) ([]lease.UnitDevices, error) {
-	edited := editedUnits(p.host)
-	known := func(unit string) ([]string, bool) {
-		at, err := loaded()
-		if err != nil || edited(unit) {
-			return nil, false
-		}
-		return p.lists.of(unit, at)
+	names, err := conn.Cgroups.NamesInSlice(ctx, unitname.Slice)
+	if err != nil || len(names) == 0 {
+		return nil, err
 	}
-	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, known)
+	at, err := loaded()
 	if err != nil {
 		return nil, err
 	}
-	resolveLists(list, known, func(path string) string {
-		if to, err := os.Readlink(p.host.Path(path)); err == nil {
-			return sanitize.Text(to)
-		}
-		return path
-	})
-	var at uint64
-	if len(list) > 0 {
-		at, _ = loaded() // 0: the lists are read again next time
+	list, unknown := p.lists.split(names, at, editedUnits(p.host))
+	read, err := conn.Cgroups.Tenants(ctx, unknown, true)
+	if err != nil {
+		return nil, err
 	}
+	for _, t := range read {
+		list = append(list, lease.UnitDevices{Unit: t.Unit, Active: true, Allowed: p.resolve(t.Allow)})
+	}
+	sorting.By(list, func(a, b lease.UnitDevices) int { return strings.Compare(a.Unit, b.Unit) })
 	p.lists.keep(list, at)
-	out := make([]lease.UnitDevices, len(list))
-	for i, t := range list {
-		out[i] = lease.UnitDevices{Unit: t.Unit, Active: true, Allowed: t.Allow}
+	return list, nil
+}
+
+// resolve returns the nodes that paths lead to.
+func (p *Partitions) resolve(paths []string) []string {
+	nodes := make([]string, len(paths))
+	for i, path := range paths {
+		nodes[i] = path
+		if to, err := os.Readlink(p.host.Path(path)); err == nil {
+			nodes[i] = sanitize.Text(to)
+		}
 	}
-	return out, nil
+	return nodes
 }
 
 // Lock takes the lock of leases, not that of runs: a run that begins while a lease is being

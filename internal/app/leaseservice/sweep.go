@@ -24,7 +24,7 @@ func EndEmptyScopes(ctx context.Context, h *host.Host, log *slog.Logger) {
 		return // without systemd there are no leases
 	}
 	defer conn.Close()
-	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
+	list, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, false)
 	for _, t := range list {
 		if lease.Made(t.Unit) && t.Active == "active" && p.unpopulated(t.Unit) {
 			log.Info("ending a scope without processes", "unit", t.Unit)

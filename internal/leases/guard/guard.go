@@ -172,7 +172,7 @@ func wantedTable(ctx context.Context, h *host.Host, observers []string) (runstat
 		return runstate.GuardTable{}, err
 	}
 	defer conn.Close()
-	inSlice, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, nil)
+	inSlice, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, true)
 	if err != nil {
 		return runstate.GuardTable{}, err
 	}

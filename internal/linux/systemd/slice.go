@@ -18,12 +18,20 @@ type Tenant struct {
 }
 
 // UnitsInSlice returns the units below a slice and the slices in it that are not inactive, by
-// name. known returns the paths of a unit's DeviceAllow= if the caller has them, so that they
-// are not read; known may be nil.
-func (g Cgroups) UnitsInSlice(ctx context.Context, slice string, known func(unit string) (allow []string, ok bool)) ([]Tenant, error) {
-	names, err := g.below(ctx, slice)
-	if err != nil || len(names) == 0 {
+// name. lists is false if the caller does not need their DeviceAllow=, which takes one more call
+// for each.
+func (g Cgroups) UnitsInSlice(ctx context.Context, slice string, lists bool) ([]Tenant, error) {
+	names, err := g.NamesInSlice(ctx, slice)
+	if err != nil {
 		return nil, err
+	}
+	return g.Tenants(ctx, names, lists)
+}
+
+// Tenants returns those of the units that are not inactive, by name.
+func (g Cgroups) Tenants(ctx context.Context, names []string, lists bool) ([]Tenant, error) {
+	if len(names) == 0 {
+		return nil, nil
 	}
 	list, err := g.t.list(ctx, names)
 	if err != nil {
@@ -31,22 +39,15 @@ func (g Cgroups) UnitsInSlice(ctx context.Context, slice string, known func(unit
 	}
 	list = slices.DeleteFunc(list, func(l listed) bool { return !l.up() })
 	out := make([]Tenant, len(list))
-	var unknown []int // the lists that are read
-	for i, l := range list {
+	err = each(len(list), func(i int) (err error) {
+		l := list[i]
 		out[i] = Tenant{Unit: sanitize.Text(l.unit.Name), Active: l.unit.Active, Description: sanitize.Text(l.description)}
-		ok := false
-		if known != nil {
-			out[i].Allow, ok = known(out[i].Unit)
+		if !lists {
+			return nil
 		}
-		if !ok {
-			unknown = append(unknown, i)
-		}
-	}
-	err = each(len(unknown), func(n int) (err error) {
-		i := unknown[n]
-		if out[i].Allow, err = g.deviceAllow(ctx, list[i].unit.Name); err != nil {
+		if out[i].Allow, err = g.deviceAllow(ctx, l.unit.Name); err != nil {
 			out[i].Active = "" // removed below, if the unit has ended
-			return g.t.unloadedSince(ctx, list[i].unit.Name, err)
+			return g.t.unloadedSince(ctx, l.unit.Name, err)
 		}
 		return nil
 	})
@@ -54,7 +55,9 @@ func (g Cgroups) UnitsInSlice(ctx context.Context, slice string, known func(unit
 	return slices.DeleteFunc(out, func(t Tenant) bool { return t.Active == "" }), err
 }
 
-func (g Cgroups) below(ctx context.Context, slice string) ([]string, error) {
+// NamesInSlice returns the names of the loaded units below a slice and the slices in it. They
+// include a unit that is inactive until PID 1 unloads it, a transient one at once.
+func (g Cgroups) NamesInSlice(ctx context.Context, slice string) ([]string, error) {
 	var names []string
 	if err := g.t.property(ctx, slice, unitInterface, "SliceOf", &names); err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func (g Cgroups) below(ctx context.Context, slice string) ([]string, error) {
 	out := slices.Clone(names)
 	for _, n := range names {
 		if strings.HasSuffix(n, ".slice") {
-			more, err := g.below(ctx, n)
+			more, err := g.NamesInSlice(ctx, n)
 			if err != nil {
 				return nil, err
 			}

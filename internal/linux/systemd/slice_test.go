@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestUnitsInSlice_KnownLists(t *testing.T) {
+func TestUnitsInSlice(t *testing.T) {
 	p := startPID1(t)
 	p.set("dcm.slice", "active/active", "")
 	p.property("dcm.slice", "SliceOf", []string{"a.scope", "b.scope", "over.scope"})
@@ -15,13 +15,17 @@ func TestUnitsInSlice_KnownLists(t *testing.T) {
 	p.property("b.scope", "DeviceAllow", []permission{{"/dev/dri/renderD129", "rwm"}})
 	p.set("over.scope", "inactive/dead", "")
 	c, ctx := p.dial()
-	known := func(unit string) ([]string, bool) { return []string{"/dev/dri/renderD128"}, unit == "a.scope" }
-	got, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", known)
-	want := []Tenant{{Unit: "a.scope", Active: "active", Allow: []string{"/dev/dri/renderD128"}}, {Unit: "b.scope", Active: "active", Allow: []string{"/dev/dri/renderD129"}}}
+	got, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", false)
+	want := []Tenant{{Unit: "a.scope", Active: "active"}, {Unit: "b.scope", Active: "active"}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("tenants (-want +got), %v:\n%s", err, diff)
+		t.Errorf("tenants without lists (-want +got), %v:\n%s", err, diff)
 	}
-	if _, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", nil); err == nil {
-		t.Error("an unknown list is not read")
+	got, err = c.Cgroups.Tenants(ctx, []string{"over.scope", "b.scope"}, true)
+	want = []Tenant{{Unit: "b.scope", Active: "active", Allow: []string{"/dev/dri/renderD129"}}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("tenants with lists (-want +got), %v:\n%s", err, diff)
+	}
+	if _, err := c.Cgroups.UnitsInSlice(ctx, "dcm.slice", true); err == nil {
+		t.Error("the list of a.scope is not read")
 	}
 }
