@@ -246,6 +246,21 @@ func TestFill_Errors(t *testing.T) {
 	}
 }
 
+// Slots of another instance are an error before anything is created. An instance without a compute instance
+// is destroyed.
+func TestFill_OccupiedSlots(t *testing.T) {
+	m := node(t, "H100-80GB")
+	m.mode(true)
+	m.want(m.fill("2g.20gb@0", "1g.10gb@2"), "on 2g.20gb@0 1g.10gb@2")
+	reply := m.fill("3g.40gb@4", "2g.20gb@2")
+	m.wantError(reply, nvml.Occupied, "no room for 2g.20gb at slot 2: 1g.10gb is at slot 2")
+	m.want(m.look(first), "on 2g.20gb@0 1g.10gb@2")
+	m.update(func(s *standin.State) {
+		s.GPUs[0].Instances[1].Compute = nil
+	})
+	m.want(m.fill("3g.40gb@4", "2g.20gb@2"), "on 2g.20gb@0 2g.20gb@2 3g.40gb@4")
+}
+
 // The driver reports wrong instance counts for an A30. The existing instances are read despite
 // that.
 func TestRead_WrongCounts(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 type bus struct {
 	sys         string
 	vendors     []Vendor
+	only        partition.Address                                // "": all GPUs
 	made        func() map[partition.Address]partition.Made      // nil: none
 	missing     func(present []partition.GPU) []partition.Absent // nil: none
 	presentMask atomic.Uint64                                    // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
@@ -23,6 +24,9 @@ func (b *bus) functions() ([]*Function, error) {
 	found, err := scanPCI(b.sys)
 	if err != nil {
 		return nil, err
+	}
+	if b.only != "" {
+		found = slices.DeleteFunc(found, func(f *Function) bool { return f.Address != b.only })
 	}
 	b.presentMask.Store(b.vendorMask(found))
 	made := b.listMade()
@@ -54,7 +58,7 @@ func (b *bus) functions() ([]*Function, error) {
 
 // setMissing sets the GPUs that are missing.
 func (b *bus) setMissing(found []*Function) {
-	if b.missing == nil {
+	if b.missing == nil || b.only != "" {
 		return
 	}
 	missing := b.missing(Partitionable(deviceList(found)))

@@ -127,6 +127,16 @@ func NoRoom(err error) []partition.Address {
 	return nil
 }
 
+// Occupied reports whether err is of a new MIG instance whose slots another instance has, so that nothing
+// was changed.
+func Occupied(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Occupied() bool
+	}](err)
+	return ok && e.Occupied()
+}
+
 // NeedsReboot reports whether only a reboot resolves err.
 func NeedsReboot(err error) bool {
 	e, ok := errors.AsType[interface {

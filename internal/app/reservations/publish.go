@@ -34,7 +34,8 @@ type Publisher struct {
 	Node     *gpu.Node
 	Devices  func(context.Context) ([]gpu.Device, error) // reads the GPUs
 	Reserved []config.Reservation
-	Kept     []string // active units that keep their partitions
+	Kept     []string          // active units that keep their partitions
+	GPU      partition.Address // the only GPU that Node has; "": it has all
 	Log      *slog.Logger
 }
 
@@ -171,7 +172,9 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 		return err
 	}
 	p := *last
-	p.Modes, p.Parts = modesOf(devices), partsOf(devices)
+	if p.Modes, p.Parts = modesOf(devices), partsOf(devices); s.GPU != "" {
+		s.addOthers(&p, last)
+	}
 	made, err := s.addMade(p.Reservations, p.Parts)
 	if err != nil {
 		return err
@@ -187,6 +190,21 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 		written,
 		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
 		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
+}
+
+// addOthers adds the other GPUs of the last list.
+func (s Publisher) addOthers(p, last *runstate.Partitions) {
+	for address, mode := range last.Modes {
+		if address != string(s.GPU) {
+			p.Modes[address] = mode
+		}
+	}
+	for _, part := range last.Parts {
+		if part.GPU != s.GPU {
+			p.Parts = append(p.Parts, part)
+		}
+	}
+	slices.SortStableFunc(p.Parts, func(a, b runstate.Part) int { return cmp.Compare(a.GPU, b.GPU) })
 }
 
 // wanted returns the number of partitions that a reservation needs at least.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dcm/internal/app/reservations"
-	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
@@ -30,7 +29,7 @@ func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) erro
 	if err != nil {
 		return exitcode.With(exitcode.Usage, err)
 	}
-	release, err := lockToMake(h)
+	release, err := lockToMake(h, lockFor(n))
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}
@@ -47,11 +46,16 @@ func Make(ctx context.Context, h *host.Host, log *slog.Logger, name string) erro
 
 // create creates an instance. A request to stop must not leave half of one.
 func create(ctx context.Context, m made.Maker, n made.Name) error {
-	if err := m.Make(context.WithoutCancel(ctx), n); err != nil {
-		return err
+	return m.Make(context.WithoutCancel(ctx), n)
+}
+
+// logInstance logs that an instance exists from now on, or that it does not.
+func logInstance(log *slog.Logger, n made.Name, exists bool) {
+	text := fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start)
+	if !exists {
+		text = fmt.Sprintf("%s at slot %d of %s is destroyed", n.Profile, n.Start, n.GPU)
 	}
-	m.Log.Info(fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start), "unit", n.Lease)
-	return nil
+	log.Info(text, "unit", n.Lease)
 }
 
 // Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance, or switches the GPU
@@ -60,11 +64,11 @@ func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) er
 	if err := h.NeedRoot("changing GPUs"); err != nil {
 		return err
 	}
-	undo, err := undoing(h, log, name)
+	undo, lock, err := undoing(h, log, name)
 	if err != nil {
 		return exitcode.With(exitcode.Usage, err)
 	}
-	release, err := lockToUnmake(h)
+	release, err := lockToUnmake(h, lock)
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}
@@ -77,44 +81,56 @@ func Unmake(ctx context.Context, h *host.Host, log *slog.Logger, name string) er
 	return nil
 }
 
-// unmakeTimeout is how long the destruction of an instance that a process uses is repeated. The lock
-// is held so long, and runs wait for it.
+// unmakeTimeout is how long the destruction of an instance that a process uses is repeated. The locks
+// are held so long, and runs wait for them.
 const unmakeTimeout = 20 * time.Second
 
 // unmakeDelay is the delay between two attempts.
 const unmakeDelay = time.Second
 
-// undoing returns what undoes the change that a name describes: of an instance of a lease, the instances of a
-// service, or a mode.
-func undoing(h *host.Host, log *slog.Logger, name string) (func(context.Context) error, error) {
+// undoing returns what undoes the change that a name describes, of an instance of a lease, the instances of a
+// service, or a mode, and the lock on runs that it needs.
+func undoing(h *host.Host, log *slog.Logger, name string) (func(context.Context) error, lock, error) {
 	if s, err := made.ParseService(name); err == nil {
-		return func(ctx context.Context) error { return newMaker(h, log).UnmakeOf(ctx, s) }, nil
+		return func(ctx context.Context) error { return newMaker(h, log).UnmakeOf(ctx, s) }, filelock.LockShared, nil
 	}
 	n, err := made.Parse(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n.IsMode() {
-		return func(ctx context.Context) error { return newSwitcher(h, log).Unmake(ctx, n) }, nil
+		return func(ctx context.Context) error { return newSwitcher(h, log).Unmake(ctx, n) }, lockFor(n), nil
 	}
-	return func(ctx context.Context) error { return newMaker(h, log).Unmake(ctx, n) }, nil
+	return func(ctx context.Context) error { return newMaker(h, log).Unmake(ctx, n) }, lockFor(n), nil
 }
 
 func newMaker(h *host.Host, log *slog.Logger) made.Maker {
-	_, node, publish := openToMake(h, log)
+	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
+	nodes := migNodes{h, cfg, make(map[partition.Address]*oneGPU)}
 	return made.Maker{
-		Claims: host.Claims(h), GPUs: migNode{node}, Publish: publish,
-		Retry: gpu.IsTransient, Delay: unmakeDelay, Log: log,
+		Claims: host.Claims(h), GPUs: nodes,
+		Lock: func(a partition.Address) (func(), error) { return filelock.Lock(h.Locks().MakeOn(a)) },
+		Publish: func(ctx context.Context, a partition.Address) error {
+			release, err := filelock.Lock(h.Locks().Publish())
+			if err != nil {
+				return err
+			}
+			defer release()
+			node := nodes.on(a)
+			return reservations.Publisher{Host: h, Node: node.Node, Devices: node.Devices, GPU: a, Log: log}.PublishParts(ctx)
+		},
+		Changed: func(n made.Name, exists bool) { logInstance(log, n, exists) },
+		Retry:   gpu.IsTransient, Delay: unmakeDelay, Log: log,
 	}
 }
 
 func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
-	cfg, node, publish := openToMake(h, log)
+	cfg, _ := h.Effective()
+	node := host.OpenNodeForRun(h, cfg)
 	return made.Switcher{
 		Claims: host.Claims(h), GPUs: modeNode{node, cfg},
-		// A claim of a mode changes what a read returns, also without a switch.
-		Publish: func(ctx context.Context) error { node.devices = nil; return publish(ctx) },
-		Prove:   checkProbe{node.Node, attachment{h, log}.begin}.begin,
+		Publish: reservations.Publisher{Host: h, Node: node, Devices: node.Devices, Log: log}.PublishParts,
+		Prove:   checkProbe{node, attachment{h, log}.begin}.begin,
 		Retry: func(err error) bool {
 			_, used := errors.AsType[*made.InUseError](err)
 			return used || gpu.IsTransient(err)
@@ -123,48 +139,22 @@ func newSwitcher(h *host.Host, log *slog.Logger) made.Switcher {
 	}
 }
 
-// openToMake returns the configuration, the GPUs and the function that publishes their partitions.
-func openToMake(h *host.Host, log *slog.Logger) (*config.Config, *readNode, func(context.Context) error) {
-	cfg, _ := h.Effective() // without a configuration the libraries have their usual places
-	node := &readNode{Node: host.OpenNodeForRun(h, cfg)}
-	return cfg, node, reservations.Publisher{Host: h, Node: node.Node, Devices: node.last, Log: log}.PublishParts
-}
+// lock locks a file, see [filelock].
+type lock func(path string) (release func(), err error)
 
-// readNode is a node that keeps the devices of the last read until a change. A read takes a driver's library
-// long.
-type readNode struct {
-	*gpu.Node
-	devices []gpu.Device // nil: none were read since the last change
-}
-
-// Devices reads the devices.
-func (n *readNode) Devices(ctx context.Context) ([]gpu.Device, error) {
-	devices, err := n.Node.Devices(ctx)
-	if n.devices = nil; err == nil {
-		n.devices = devices
+// lockFor returns how the lock on runs is taken: instances of different GPUs change concurrently.
+func lockFor(n made.Name) lock {
+	if n.IsMode() {
+		return filelock.Lock
 	}
-	return devices, err
+	return filelock.LockShared
 }
 
-// last returns the devices of the last read, or reads them.
-func (n *readNode) last(ctx context.Context) ([]gpu.Device, error) {
-	if n.devices != nil {
-		return n.devices, nil
-	}
-	return n.Devices(ctx)
-}
-
-// Execute changes the GPUs.
-func (n *readNode) Execute(ctx context.Context, steps partition.Steps, onStep gpu.StepFunc) error {
-	n.devices = nil
-	return n.Node.Execute(ctx, steps, onStep)
-}
-
-// lockToMake excludes runs, and other changes of instances by leases. The daemon, which holds the lock
-// of leases, waits for the caller, so that a run that begins now waits for both. It returns an error if a
+// lockToMake excludes runs, and other changes by leases unless both share the lock. The daemon, which holds the
+// lock of leases, waits for the caller, so that a run that begins now waits for both. It returns an error if a
 // run has begun.
-func lockToMake(h *host.Host) (release func(), err error) {
-	release, err = filelock.Lock(h.Locks().Make())
+func lockToMake(h *host.Host, exclude lock) (release func(), err error) {
+	release, err = exclude(h.Locks().Make())
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +172,9 @@ func lockToMake(h *host.Host) (release func(), err error) {
 var errRunning = errors.New("the GPUs are being partitioned")
 
 // lockToUnmake is lockToMake, but waits for the end of a run, which holds the lock of leases.
-func lockToUnmake(h *host.Host) (release func(), err error) {
+func lockToUnmake(h *host.Host, exclude lock) (release func(), err error) {
 	for {
-		release, err = lockToMake(h)
+		release, err = lockToMake(h, exclude)
 		if !errors.Is(err, errRunning) {
 			return release, err
 		}
@@ -194,43 +184,4 @@ func lockToUnmake(h *host.Host) (release func(), err error) {
 		}
 		ended()
 	}
-}
-
-// migNode changes the instances of a node. It is a [made.GPUs].
-type migNode struct{ node *readNode }
-
-func (m migNode) Read(ctx context.Context, a partition.Address) (made.State, error) {
-	devices, err := m.node.Devices(ctx)
-	for _, d := range devices {
-		switch {
-		case d.Address != a:
-			continue
-		case d.SkipReason != "":
-			return made.State{}, fmt.Errorf("%s: %s", a, d.SkipReason)
-		case d.MIG == nil || d.MIG.Off:
-			return made.State{}, fmt.Errorf("%s: %w", a, made.ErrNoInstances)
-		}
-		s := made.State{Offered: d.OfferedProfiles(), Instances: d.MIG.Instances, Nodes: make(map[int][]string)}
-		for _, p := range d.Parts {
-			s.Nodes[p.Start] = append(append([]string{}, p.CompanionNodes...), p.RenderNode())
-		}
-		return s, nil
-	}
-	if err != nil {
-		return made.State{}, err
-	}
-	return made.State{}, fmt.Errorf("%s: %w", a, made.ErrNoInstances)
-}
-
-func (m migNode) Create(ctx context.Context, a partition.Address, one partition.Instance, kept []partition.Instance) error {
-	return m.execute(ctx, partition.CreateInstances, a, one, kept)
-}
-
-func (m migNode) Destroy(ctx context.Context, a partition.Address, one partition.Instance, kept []partition.Instance) error {
-	return m.execute(ctx, partition.DestroyInstances, a, one, kept)
-}
-
-func (m migNode) execute(ctx context.Context, kind partition.Kind, a partition.Address, one partition.Instance, kept []partition.Instance) error {
-	step := partition.Step{Kind: kind, GPU: a, MIG: &partition.MIG{Instances: []partition.Instance{one}}, Kept: &partition.MIG{Instances: kept}}
-	return m.node.Execute(ctx, partition.Steps{step}, func(partition.Step, bool, error) {})
 }

@@ -12,7 +12,7 @@ import (
 
 // modeNode switches the compute modes of a node. It is a [made.ModeGPUs].
 type modeNode struct {
-	node *readNode
+	node *gpu.Node
 	cfg  *config.Config // nil: unknown
 }
 

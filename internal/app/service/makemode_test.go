@@ -77,7 +77,7 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 			claims := made.Claims{Dir: filepath.Join(t.TempDir(), "made")}
 			node := gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, amdgpu.FactDir(t.TempDir()))}, gpu.Made(claims.Made))
 			m := made.Switcher{
-				Claims: claims, GPUs: modeNode{&readNode{Node: node}, &config.Config{Selected: "x", Profile: profile}}, Log: slog.New(slog.DiscardHandler),
+				Claims: claims, GPUs: modeNode{node, &config.Config{Selected: "x", Profile: profile}}, Log: slog.New(slog.DiscardHandler),
 				Publish: func(context.Context) error { return nil }, Retry: func(error) bool { return false },
 			}
 			probes := 0

@@ -28,7 +28,7 @@ func makeForService(ctx context.Context, h *host.Host, log *slog.Logger, s made.
 	chosen := sync.OnceFunc(leases)
 	defer chosen()
 	// A run that begins now waits for the lock of leases, and then for this one.
-	instances, err := filelock.Lock(h.Locks().Make())
+	instances, err := filelock.LockShared(h.Locks().Make())
 	if err != nil {
 		return exitcode.With(exitcode.Transient, err)
 	}

@@ -35,6 +35,14 @@ func OpenNodeForRun(h *Host, cfg *config.Config, opts ...gpu.Option) *gpu.Node {
 	return openVendors(h, cfg, openNVIDIA(h, roots(h), nvidia.CreateNodes()), opts...)
 }
 
+// OpenNodeToMake opens one GPU for a change of its MIG instances. The caller excludes other changes of the GPU.
+func OpenNodeToMake(h *Host, cfg *config.Config, a partition.Address) *gpu.Node {
+	if !h.Here() {
+		cfg = nil
+	}
+	return openVendors(h, cfg, openNVIDIA(h, roots(h), nvidia.CreateNodes(), nvidia.ReuseReply()), gpu.Only(a))
+}
+
 // Libraries returns the vendors' libraries, or why one is not used.
 func Libraries(ctx context.Context, h *Host) []gpu.Library {
 	cfg, err := h.Config()

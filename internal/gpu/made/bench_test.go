@@ -22,6 +22,7 @@ type bench struct {
 	instances []partition.Instance
 	published []partition.Instance
 	inUse     map[int]bool // by the first slot
+	calls     int          // of Destroy
 	kill      int          // the process is killed at this step; negative: at none
 }
 
@@ -32,38 +33,36 @@ func (b *bench) step() {
 	}
 }
 
-func (b *bench) Read(context.Context, partition.Address) (State, error) {
-	b.step()
-	s := State{Offered: b.offered, Instances: slices.Clone(b.instances), Nodes: make(map[int][]string)}
-	for _, i := range b.instances {
-		s.Nodes[i.Start] = []string{"/dev/nvidiactl", fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", i.Start)}
-	}
-	return s, nil
-}
-
-func (b *bench) Create(_ context.Context, _ partition.Address, one partition.Instance, _ []partition.Instance) error {
+func (b *bench) Create(_ context.Context, _ partition.Address, one partition.Instance) ([]string, error) {
 	b.step()
 	for _, i := range b.instances {
 		if partition.Overlap(b.offered, i, one) {
-			return fmt.Errorf("%v overlaps %v", one, i)
+			return nil, fmt.Errorf("%w: %v overlaps %v", ErrOccupied, one, i)
 		}
 	}
 	b.instances = append(b.instances, one)
 	b.step()
-	return nil
+	return []string{"/dev/nvidiactl", fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", one.Start)}, nil
 }
 
-func (b *bench) Destroy(_ context.Context, _ partition.Address, one partition.Instance, _ []partition.Instance) error {
-	b.step()
-	if b.inUse[one.Start] {
-		return errInUse
+func (b *bench) Destroy(_ context.Context, _ partition.Address, list []partition.Instance) error {
+	b.calls++
+	for _, one := range list {
+		b.step()
+		if b.inUse[one.Start] {
+			return errInUse
+		}
+		b.instances = slices.DeleteFunc(b.instances, func(i partition.Instance) bool { return i.Start == one.Start && i.Profile == one.Profile })
+		b.step()
 	}
-	b.instances = slices.DeleteFunc(b.instances, func(i partition.Instance) bool { return i.Start == one.Start && i.Profile == one.Profile })
-	b.step()
 	return nil
 }
 
-func (b *bench) publish(context.Context) error {
+func (b *bench) changed(Name, bool) { b.step() }
+
+func (b *bench) lock(partition.Address) (func(), error) { return func() {}, nil }
+
+func (b *bench) publish(context.Context, partition.Address) error {
 	b.step()
 	b.published = slices.Clone(b.instances)
 	return nil

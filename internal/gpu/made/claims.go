@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"dcm/internal/gpu/partition"
@@ -61,6 +62,30 @@ func (c Claims) add(n Name) error {
 		return fmt.Errorf("cannot claim an instance: %w", err)
 	}
 	return nil
+}
+
+// ending is the file in the directory of a claim whose unit is being stopped.
+const ending = "ending"
+
+// end records that the unit of a claim is being stopped. It reports whether there is a claim.
+func (c Claims) end(n Name) (bool, error) {
+	err := os.WriteFile(filepath.Join(c.Dir, n.String(), ending), nil, 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("cannot record the end of an instance: %w", err)
+	}
+	return true, nil
+}
+
+// endingOn returns the claims of instances of a GPU whose units are being stopped.
+func (c Claims) endingOn(gpu partition.Address) ([]Name, error) {
+	all, err := c.List()
+	return slices.DeleteFunc(all, func(n Name) bool {
+		_, err := os.Stat(filepath.Join(c.Dir, n.String(), ending))
+		return err != nil || n.GPU != gpu || n.IsMode()
+	}), err
 }
 
 func (c Claims) remove(n Name) error {

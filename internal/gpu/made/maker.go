@@ -5,53 +5,51 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"dcm/internal/gpu/partition"
 )
 
-// State is the state of a GPU.
-type State struct {
-	Offered   []partition.InstanceProfile
-	Instances []partition.Instance
-	Nodes     map[int][]string // device nodes by the first slot of an instance, the partition's own node last
-}
-
 // ErrNoInstances is returned for a GPU that has no instances: it was removed, or MIG is off.
 var ErrNoInstances = errors.New("the GPU has no MIG instances")
 
-// GPUs changes the instances of GPUs.
+// ErrOccupied is returned if another instance has the slots of a new one. Nothing was changed then.
+var ErrOccupied = errors.New("the slots are not free")
+
+// GPUs changes the instances of GPUs. The other instances of the GPU stay.
 type GPUs interface {
-	Read(ctx context.Context, gpu partition.Address) (State, error)
-	Create(ctx context.Context, gpu partition.Address, one partition.Instance, kept []partition.Instance) error
-	// Destroy destroys an instance. It is no error if the instance does not exist.
-	Destroy(ctx context.Context, gpu partition.Address, one partition.Instance, kept []partition.Instance) error
+	// Create creates an instance and returns its device nodes, the partition's own node last.
+	Create(ctx context.Context, gpu partition.Address, one partition.Instance) (nodes []string, err error)
+	// Destroy destroys instances. It is no error if one does not exist.
+	Destroy(ctx context.Context, gpu partition.Address, list []partition.Instance) error
 }
 
-// Maker creates and destroys instances. The caller excludes every other change of the GPUs.
+// Maker creates and destroys instances. The caller excludes runs.
 type Maker struct {
 	Claims  Claims
 	GPUs    GPUs
-	Publish func(context.Context) error // publishes the partitions
-	Claimed func()                      // called when an instance is claimed, before it is created; nil: no call
-	Retry   func(error) bool            // reports whether a later attempt to destroy may succeed
-	Delay   time.Duration               // between two attempts
+	Lock    func(partition.Address) (release func(), err error) // excludes other changes of the GPU
+	Publish func(context.Context, partition.Address) error      // publishes the partitions of the GPU
+	Claimed func()                                              // called when an instance is claimed, before it is created; nil: no call
+	Changed func(n Name, exists bool)                           // called after an instance was created or destroyed
+	Retry   func(error) bool                                    // reports whether a later attempt to destroy may succeed
+	Delay   time.Duration                                       // between two attempts
 	Log     *slog.Logger
 }
 
 // Make creates an instance and links its device nodes. If a claim exists, an earlier start of the unit
 // was killed or its instance could not be destroyed: the stop that follows destroys it.
 func (m Maker) Make(ctx context.Context, n Name) error {
+	release, err := m.Lock(n.GPU)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if m.Claims.has(n) {
 		m.Log.Info("an earlier start has left this instance", "instance", n)
 		return nil
 	}
-	s, err := m.GPUs.Read(ctx, n.GPU)
-	if err != nil {
-		return err
-	}
-	if err := m.occupied(n, s); err != nil {
+	if err := m.claimed(n); err != nil {
 		return err
 	}
 	if err := m.Claims.add(n); err != nil {
@@ -60,31 +58,26 @@ func (m Maker) Make(ctx context.Context, n Name) error {
 	if m.Claimed != nil {
 		m.Claimed()
 	}
-	if err := m.GPUs.Create(ctx, n.GPU, n.Instance(), s.Instances); err != nil {
+	nodes, err := m.GPUs.Create(ctx, n.GPU, n.Instance())
+	if errors.Is(err, ErrOccupied) { // the stop must not destroy that instance
+		return errors.Join(err, m.Claims.remove(n))
+	}
+	if err != nil {
 		return err
 	}
-	if s, err = m.GPUs.Read(ctx, n.GPU); err != nil {
-		return err
-	}
-	return errors.Join(m.Claims.link(n, s.Nodes[n.Start]), m.Publish(ctx))
+	m.Changed(n, true)
+	return errors.Join(m.Claims.link(n, nodes), m.Publish(ctx, n.GPU))
 }
 
-// occupied returns an error if an instance or a claim has one of the slots. The stop of the unit would
-// destroy that instance otherwise.
-func (m Maker) occupied(n Name, s State) error {
+// claimed returns an error if a claim has the same instance. Its stop would destroy that of n.
+func (m Maker) claimed(n Name) error {
 	claims, err := m.Claims.List()
 	if err != nil {
 		return err
 	}
-	taken := slices.Clone(s.Instances)
 	for _, c := range claims {
-		if c.GPU == n.GPU {
-			taken = append(taken, c.Instance())
-		}
-	}
-	for _, other := range taken {
-		if partition.Overlap(s.Offered, other, n.Instance()) {
-			return fmt.Errorf("%s has no room for %s at slot %d: %s is at slot %d", n.GPU, n.Profile, n.Start, other.Profile, other.Start)
+		if c.GPU == n.GPU && !c.IsMode() && c.Start == n.Start && c.Profile == n.Profile {
+			return fmt.Errorf("%s has no room for %s at slot %d: %s has it", n.GPU, n.Profile, n.Start, c.Lease)
 		}
 	}
 	return nil
@@ -104,12 +97,17 @@ func (m Maker) UnmakeOf(ctx context.Context, s Service) error {
 	return err
 }
 
-// Unmake destroys an instance and removes its claim. It retries until ctx ends while a process uses
-// the instance.
+// Unmake destroys an instance and removes its claim, together with other instances of the GPU whose units are
+// being stopped. It retries until ctx ends while a process uses the instance.
 func (m Maker) Unmake(ctx context.Context, n Name) error {
-	if !m.Claims.has(n) {
-		return nil // the unit has created nothing
+	if claimed, err := m.Claims.end(n); err != nil || !claimed {
+		return err // without a claim, the unit has created nothing
 	}
+	release, err := m.Lock(n.GPU)
+	if err != nil {
+		return err
+	}
+	defer release()
 	for {
 		err := m.destroy(ctx, n)
 		if err == nil {
@@ -125,18 +123,41 @@ func (m Maker) Unmake(ctx context.Context, n Name) error {
 	}
 }
 
+// destroy destroys the instances that are ending. If one of them cannot be destroyed, it destroys only that of n.
 func (m Maker) destroy(ctx context.Context, n Name) error {
-	s, err := m.GPUs.Read(ctx, n.GPU)
-	if err == nil {
-		kept := slices.DeleteFunc(s.Instances, func(i partition.Instance) bool { return i.Start == n.Start && i.Profile == n.Profile })
-		err = m.GPUs.Destroy(ctx, n.GPU, n.Instance(), kept)
+	if !m.Claims.has(n) {
+		return nil // the end of another instance has destroyed it
 	}
-	if err != nil && !errors.Is(err, ErrNoInstances) {
+	list, err := m.Claims.endingOn(n.GPU)
+	if err != nil {
 		return err
 	}
-	// The claim keeps the partition from other leases while the list still has it.
-	if err := m.Publish(ctx); err != nil {
+	err = m.destroyAll(ctx, n.GPU, list)
+	if err != nil && len(list) > 1 {
+		list = []Name{n}
+		err = m.destroyAll(ctx, n.GPU, list)
+	}
+	if err != nil {
 		return err
 	}
-	return m.Claims.remove(n)
+	// The claims keep the partitions from other leases while the list still has them.
+	if err := m.Publish(ctx, n.GPU); err != nil {
+		return err
+	}
+	for _, n := range list {
+		m.Changed(n, false)
+		err = errors.Join(err, m.Claims.remove(n))
+	}
+	return err
+}
+
+func (m Maker) destroyAll(ctx context.Context, gpu partition.Address, list []Name) error {
+	var instances []partition.Instance
+	for _, n := range list {
+		instances = append(instances, n.Instance())
+	}
+	if err := m.GPUs.Destroy(ctx, gpu, instances); !errors.Is(err, ErrNoInstances) {
+		return err
+	}
+	return nil
 }

@@ -172,7 +172,7 @@ func TestMaker_RandomKills(t *testing.T) {
 	rest := partition.Instance{Profile: "2g.20gb", Start: 2}
 	b := &bench{offered: h100(), instances: []partition.Instance{rest}, published: []partition.Instance{rest}, inUse: make(map[int]bool), kill: -1}
 	claims := Claims{filepath.Join(t.TempDir(), "made")}
-	m := Maker{Claims: claims, GPUs: b, Publish: b.publish, Retry: func(error) bool { return false }, Log: slog.New(slog.DiscardHandler)}
+	m := Maker{Claims: claims, GPUs: b, Lock: b.lock, Publish: b.publish, Changed: b.changed, Retry: func(error) bool { return false }, Log: slog.New(slog.DiscardHandler)}
 	r := &trial{T: t, bench: b, random: rand.New(rand.NewPCG(1, 2)), maker: m, rest: rest, held: make(map[Name]bool), left: make(map[string]Name)}
 	for round := range rounds {
 		r.act(round)

@@ -28,7 +28,9 @@ type inventory struct {
 	client          *client
 	conflictingUnit func() string // see [ConflictingUnit]
 	createNodes     bool          // see [CreateNodes]
+	reuse           bool          // see [ReuseReply]
 	lastReply       atomic.Pointer[nvml.Reply]
+	changedReply    atomic.Pointer[nvml.Reply] // of the last change, until the next read; nil without reuse
 }
 
 // Describe describes NVIDIA's functions. It calls the library once for all of them.
@@ -67,7 +69,7 @@ func (n *inventory) describe(functions []*gpu.Function) {
 	for _, f := range functions {
 		request.GPUs = append(request.GPUs, f.Address)
 	}
-	reply, err := n.client.call(context.Background(), request)
+	reply, err := n.read(request)
 	minors := n.host.capMinors()
 	for i, f := range functions {
 		switch {
@@ -81,6 +83,21 @@ func (n *inventory) describe(functions []*gpu.Function) {
 	}
 	if err == nil {
 		n.lastReply.Store(&reply)
+	}
+}
+
+// read sends the request, or returns the reply of the last change.
+func (n *inventory) read(r nvml.Request) (nvml.Reply, error) {
+	if last := n.changedReply.Swap(nil); last != nil && len(r.GPUs) == 1 && r.GPUs[0] == last.GPUs[0].Address {
+		return *last, nil
+	}
+	return n.client.call(context.Background(), r)
+}
+
+// changed receives the reply of a change of one GPU.
+func (n *inventory) changed(reply nvml.Reply) {
+	if n.reuse {
+		n.changedReply.Store(&reply)
 	}
 }
 

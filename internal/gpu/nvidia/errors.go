@@ -43,11 +43,14 @@ func (e *Error) NeedsReboot() bool { return e.Kind == nvml.ResetRequired }
 
 // NoRoomOn returns the GPU that has no room for a new instance; "" if this is another error.
 func (e *Error) NoRoomOn() partition.Address {
-	if e.Kind == nvml.NoResources {
+	if e.Kind == nvml.NoResources || e.Occupied() {
 		return e.GPU
 	}
 	return ""
 }
+
+// Occupied reports whether another instance has the slots of a new one, and nothing was changed.
+func (e *Error) Occupied() bool { return e.Kind == nvml.Occupied }
 
 // HeldInKernel reports whether a kernel module holds the GPU, so that a retry fails until the
 // module is unloaded.
@@ -90,6 +93,7 @@ func meanings() map[nvml.Kind]meaning {
 		nvml.NoPermission: {"Check that no drop-in removes CAP_SYS_ADMIN from dcm-apply.service; MIG needs it. " +
 			"Only its holders and the daemon of dcm can open a GPU that is reserved exclusively; use `dcm status`.", false},
 		nvml.NoResources:  {"See which instances the GPU has (`nvidia-smi mig -lgi`), then run `dcm apply`.", true},
+		nvml.Occupied:     {"See which instances the GPU has (`nvidia-smi mig -lgi`), then run `dcm apply`.", true},
 		nvml.NotSupported: {"Check whether the driver supports MIG on this GPU, and whether the GPU is used for vGPUs.", false},
 		nvml.Mismatch:     {log + " The driver did not do what it reported.", false},
 	}

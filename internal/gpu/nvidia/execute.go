@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
@@ -16,7 +15,7 @@ import (
 type executor struct {
 	host      host
 	client    *client
-	lastReply *atomic.Pointer[nvml.Reply] // of a read
+	inventory *inventory
 }
 
 // Execute runs steps concurrently, each for one GPU in a dcm-nvml of its own. Other GPUs are not
@@ -41,16 +40,12 @@ func (n *executor) Execute(ctx context.Context, steps []partition.Step, onStep g
 	return errors.Join(errs...)
 }
 
-// executeStep runs a step and compares the geometry that was read back.
+// executeStep runs a step and compares the geometry that was read back. dcm-nvml has compared the instances of
+// the step.
 func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 	r, want, err := request(s)
 	if err != nil {
 		return err
-	}
-	if hollow := n.hollowInstances(s.GPU); r.Do == nvml.Fill && len(hollow) > 0 {
-		if _, err := n.client.call(ctx, nvml.Request{Do: nvml.Clear, GPU: s.GPU, Instances: hollow}); err != nil {
-			return err
-		}
 	}
 	reply, err := n.client.call(ctx, r)
 	if err != nil {
@@ -63,28 +58,11 @@ func (n *executor) executeStep(ctx context.Context, s partition.Step) error {
 	if g.Error != nil {
 		return failure(r.Do, s.GPU, g.Error)
 	}
-	if got := geometry(g); g.MIG == nil || got.Off != want.Off || s.Kind != partition.SetMIGMode && !got.Same(want) {
+	if got := geometry(g); !s.Alone && (g.MIG == nil || got.Off != want.Off || s.Kind != partition.SetMIGMode && !got.Same(want)) {
 		return &Error{Op: r.Do, GPU: s.GPU, Kind: nvml.Mismatch, Text: fmt.Sprintf("the library reported success, but the GPU has %s (want %s)", got, want)}
 	}
+	n.inventory.changed(reply)
 	return nil
-}
-
-// hollowInstances returns the GPU instances in the last reply that have no compute instance. An
-// interrupted change leaves them, and no process can use them.
-func (n *executor) hollowInstances(a partition.Address) []partition.Instance {
-	last := n.lastReply.Load()
-	if last == nil {
-		return nil
-	}
-	var out []partition.Instance
-	for _, g := range last.GPUs {
-		for _, i := range g.Instances {
-			if g.Address == a && isHollow(i) {
-				out = append(out, partition.Instance{Profile: i.Profile, Start: i.Place.Start})
-			}
-		}
-	}
-	return out
 }
 
 // request returns the request for a step and the geometry to read back.
@@ -93,7 +71,7 @@ func request(s partition.Step) (nvml.Request, partition.MIG, error) {
 	switch s.Kind {
 	case partition.DestroyInstances:
 		r.Do = nvml.Clear
-		if s.Kept != nil && s.MIG != nil {
+		if (s.Kept != nil || s.Alone) && s.MIG != nil {
 			r.Instances = s.MIG.Instances
 		}
 		return r, s.Geometry(), nil

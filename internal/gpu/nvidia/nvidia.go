@@ -23,7 +23,7 @@ func newParts(r gpu.Roots, opts ...Option) *parts {
 		o(&s)
 	}
 	p := &parts{host: host{r}, client: &s.client}
-	p.inventory = &inventory{host: p.host, client: p.client, conflictingUnit: s.conflictingUnit, createNodes: s.createNodes}
+	p.inventory = &inventory{host: p.host, client: p.client, conflictingUnit: s.conflictingUnit, createNodes: s.createNodes, reuse: s.reuseReply}
 	p.usage = &usageReader{p.host, &p.inventory.lastReply, openfiles.DefaultLimits()}
 	return p
 }
@@ -32,7 +32,7 @@ func (p *parts) vendor() gpu.Vendor {
 	return gpu.Vendor{
 		Traits:          gpu.Traits{Vendor: partition.NVIDIA, Driver: driver, KernelLogWords: []string{"nvidia", "NVRM"}},
 		Inspector:       p.inventory,
-		Executor:        &executor{p.host, p.client, &p.inventory.lastReply},
+		Executor:        &executor{p.host, p.client, p.inventory},
 		UsageReader:     p.usage,
 		Library:         p.inventory.library,
 		Measure:         p.client.measure,

@@ -7,6 +7,7 @@ type settings struct {
 	client          client
 	conflictingUnit func() string // unit that also configures MIG, "" if none
 	createNodes     bool          // a read may create missing device nodes
+	reuseReply      bool          // see [ReuseReply]
 }
 
 // Option configures the vendor.
@@ -31,3 +32,7 @@ func ConflictingUnit(name func() string) Option {
 // CreateNodes permits a read to create missing device nodes. Only a run, which changes the GPUs,
 // uses it. Any other read must not create nodes.
 func CreateNodes() Option { return func(s *settings) { s.createNodes = true } }
+
+// ReuseReply permits the first read after a change to use what the change has read back, if both are about
+// the same GPU. The caller excludes other changes. Each call of dcm-nvml loads the library.
+func ReuseReply() Option { return func(s *settings) { s.reuseReply = true } }

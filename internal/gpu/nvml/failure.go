@@ -30,6 +30,7 @@ const (
 	NotSupported  Kind = "not-supported"
 	NoPermission  Kind = "no-permission"
 	NoResources   Kind = "insufficient-resources" // the instance does not fit with the existing ones
+	Occupied      Kind = "occupied"               // another instance has the slots; nothing was changed
 	Lost          Kind = "lost"                   // the GPU does not respond
 	Timeout       Kind = "timeout"
 	Refused       Kind = "refused" // any other status

@@ -52,3 +52,26 @@ func TestLock_MissingDirectory(t *testing.T) {
 		t.Errorf("error %v, want one", err)
 	}
 }
+
+func TestLockShared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := LockShared(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := LockShared(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range []func(){first, second} {
+		if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
+			t.Errorf("shared: error %v, want ErrLocked", err)
+		}
+		release()
+	}
+	release, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+}

@@ -115,9 +115,9 @@ func destroy(k looker, selected func(nvml.Instance) bool) error {
 	return nil
 }
 
-// createInstances creates instances. It validates all of them before the first one.
+// createInstances creates instances. It validates all of them, and their slots, before the first one.
 func createInstances(l *library, a partition.Address, want []partition.Instance) error {
-	if err := l.need(symCreateAt, symCreateCompute, symInfo, symCProfile, symInstances, symCInstances); err != nil {
+	if err := l.need(symCreateAt, symCreateCompute, symDestroy, symInfo, symCProfile, symInstances, symCInstances); err != nil {
 		return err
 	}
 	k, err := openGPU(l, a)
@@ -133,12 +133,36 @@ func createInstances(l *library, a partition.Address, want []partition.Instance)
 			return err
 		}
 	}
+	if err := vacate(k, want, profiles); err != nil {
+		return err
+	}
 	for i, w := range want {
 		if err := create(k, w, profiles[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// vacate destroys the GPU instances without a compute instance. An interrupted change leaves them, and no
+// process can use them. Before that, it returns an error if another instance has one of the wanted slots.
+func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) error {
+	list, err := k.list()
+	if err != nil {
+		return err
+	}
+	hollow := func(i nvml.Instance) bool { return len(i.Compute) == 0 }
+	for _, i := range list {
+		for n, w := range want {
+			if !hollow(i.Instance) && w.Start < i.Place.Start+i.Place.Size && i.Place.Start < w.Start+profiles[n].Places[0].Size {
+				return nvml.Fail(nvml.Occupied, "%s has no room for %s at slot %d: %s is at slot %d", k.gpu.Address, w.Profile, w.Start, i.Profile, i.Place.Start)
+			}
+		}
+	}
+	if !slices.ContainsFunc(list, func(i instanceHandle) bool { return hollow(i.Instance) }) {
+		return nil
+	}
+	return destroy(k, hollow)
 }
 
 // offered returns the profile of an instance.

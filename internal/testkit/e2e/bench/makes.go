@@ -22,9 +22,10 @@ mig = { "1g.10gb" = 7 }
 count = "rest"
 `
 
-// installMaker adds the sandbox of dcm-make@.service with an empty program, and the commands.
+// installMaker adds the sandbox of dcm-make@.service with an empty program, and the commands. The empty unit has
+// no ExecStopPost=, since the end of an instance is not measured.
 const installMaker = install + `
-sed 's|^Exec\([A-Za-z]*\)=.*|Exec\1=/bin/true|; s|^RemainAfterExit=.*||' dcm-make@.service >/etc/systemd/system/boxed-make.service
+sed 's|^Exec\([A-Za-z]*\)=.*|Exec\1=/bin/true|; s|^RemainAfterExit=.*||; /^ExecStopPost=/d' dcm-make@.service >/etc/systemd/system/boxed-make.service
 cp -r /etc/systemd/system/dcm-make@.service.d /etc/systemd/system/boxed-make.service.d
 systemctl daemon-reload
 systemctl start dcm
