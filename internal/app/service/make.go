@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"dcm/internal/app/reservations"
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/made"
@@ -49,13 +52,25 @@ func create(ctx context.Context, m made.Maker, n made.Name) error {
 	return m.Make(context.WithoutCancel(ctx), n)
 }
 
-// logInstance logs that an instance exists from now on, or that it does not.
-func logInstance(log *slog.Logger, n made.Name, exists bool) {
+// logInstance logs that an instance exists from now on, or that it does not. dcm usage reads the entries of
+// services, and the partitions of a lease in the description of its unit.
+func logInstance(log *slog.Logger, cfg *config.Config, n made.Name, exists bool) {
 	text := fmt.Sprintf("%s of %s is ready at slot %d", n.Profile, n.GPU, n.Start)
+	partitions := []string{runstate.PartName(n.GPU, n.Start)}
 	if !exists {
-		text = fmt.Sprintf("%s at slot %d of %s is destroyed", n.Profile, n.Start, n.GPU)
+		text, partitions = fmt.Sprintf("%s at slot %d of %s is destroyed", n.Profile, n.Start, n.GPU), nil
 	}
-	log.Info(text, "unit", n.Lease)
+	attrs := []any{"unit", n.Lease}
+	if n.OfService() {
+		reservation := n.Lease // if it was removed
+		if cfg != nil {
+			if r, ok := config.MakesFor(cfg.Reservations, n.Lease); ok {
+				reservation = r.Name
+			}
+		}
+		attrs = append(attrs, event.Reserved.Attr(), "reservation", reservation, "partitions", partitions)
+	}
+	log.Info(text, attrs...)
 }
 
 // Unmake is what dcm-make@NAME.service runs after its stop: it destroys the instance, or switches the GPU
@@ -119,7 +134,7 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 			node := nodes.on(a)
 			return reservations.Publisher{Host: h, Node: node.Node, Devices: node.Devices, GPU: a, Log: log}.PublishParts(ctx)
 		},
-		Changed: func(n made.Name, exists bool) { logInstance(log, n, exists) },
+		Changed: func(n made.Name, exists bool) { logInstance(log, cfg, n, exists) },
 		Retry:   gpu.IsTransient, Delay: unmakeDelay, Log: log,
 	}
 }

@@ -100,6 +100,9 @@ func madeForServices(m machine) {
 	}
 	m.run("systemctl stop served")
 	m.gone("3g.40gb")
+	if _, u := m.partitionHours("--by unit"); u["served.service"].Runs < 2 || u["served.service"].Seconds <= 0 || u["each@1.service"].Seconds <= 0 || u["each@2.service"].Seconds <= 0 {
+		m.t.Errorf("usage of the services: got %+v", u)
+	}
 
 	// A lease has the slots: the service does not start, and the journal has the reason.
 	lease := m.lessee("--make 3g.40gb")
