@@ -83,7 +83,7 @@ func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage) ([]lease.
 		}
 	}
 	for _, g := range gpus {
-		if !layout.Dynamic[g.Address] || len(among) > 0 && !slices.Contains(only, g.Address) || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
+		if !layout.DynamicAmong(only, g.Address) || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
 			continue
 		}
 		one := dynamicGPU(g, before, after)

@@ -22,6 +22,9 @@ func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (n
 		return nodes, nil
 	}
 	claims, err := host.Claims(s.Host).List()
+	ofUnit := func(unit string) int {
+		return unitname.IndexFor(unit, len(all), func(i int) string { return all[i].Unit })
+	}
 	for i := range all {
 		r := &all[i]
 		if r.Make == "" {
@@ -30,7 +33,7 @@ func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (n
 		r.Partitions, r.Reason = []string{}, r.Make+" is created when the unit starts"
 		for _, n := range claims {
 			at := slices.IndexFunc(parts, func(p runstate.Part) bool { return p.GPU == n.GPU && p.Index == n.Start })
-			if reservationOf(all, n.Lease) != i || n.Profile != r.Make || at < 0 {
+			if ofUnit(n.Lease) != i || n.Profile != r.Make || at < 0 {
 				continue
 			}
 			r.Partitions, r.Reason = append(r.Partitions, parts[at].Name), r.Make+" was created when the unit started"
@@ -38,16 +41,6 @@ func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (n
 		}
 	}
 	return nodes, err
-}
-
-// reservationOf returns the index of the reservation of a unit; -1 for none. Its own comes before that of its
-// template.
-func reservationOf(all []runstate.Reservation, unit string) int {
-	at := slices.IndexFunc(all, func(r runstate.Reservation) bool { return r.Unit == unit })
-	if template := unitname.Template(unit); at < 0 && template != "" {
-		at = slices.IndexFunc(all, func(r runstate.Reservation) bool { return r.Unit == template })
-	}
-	return at
 }
 
 // companionLinks returns the links to the companion nodes of partitions.

@@ -39,12 +39,9 @@ func makes(c *rule.Checker, key string, n *source.Node) {
 // MakesFor returns the reservation that creates instances for the unit, which can be an instance of a
 // template. A reservation of that unit itself comes before one of its template.
 func MakesFor(list []Reservation, unit string) (Reservation, bool) {
-	for _, of := range []string{unit, unitname.Template(unit)} {
-		for _, r := range list {
-			if of != "" && r.Unit == of {
-				return r, r.Make != ""
-			}
-		}
+	i := unitname.IndexFor(unit, len(list), func(i int) string { return list[i].Unit })
+	if i < 0 {
+		return Reservation{}, false
 	}
-	return Reservation{}, false
+	return list[i], list[i].Make != ""
 }

@@ -91,15 +91,14 @@ func ReadReservations(dir string) (*Reserved, error) {
 }
 
 // Of returns the partitions that were chosen for a unit, which may be the instance of a template, and the
-// number of instances that share them.
+// number of instances that share them. It returns none if the start of the unit creates its partition, which a
+// claim has then.
 func (p *Reserved) Of(unit string) (partitions []string, share int) {
-	template := unitname.Template(unit)
-	for _, r := range p.Reservations {
-		if r.Unit == unit || template != "" && r.Unit == template {
-			return slices.Clone(r.Partitions), r.Share
-		}
+	i := unitname.IndexFor(unit, len(p.Reservations), func(i int) string { return p.Reservations[i].Unit })
+	if i < 0 || p.Reservations[i].Make != "" {
+		return nil, 0
 	}
-	return nil, 0
+	return slices.Clone(p.Reservations[i].Partitions), p.Reservations[i].Share
 }
 
 // ReadPartitions returns the partitions after the last run, nil if there was no run in this boot.

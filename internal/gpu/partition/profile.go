@@ -59,6 +59,11 @@ type Layout struct {
 	Dynamic map[Address]bool // the GPUs that leases divide; nil for none
 }
 
+// DynamicAmong reports whether a GPU is dynamic and one of the listed GPUs; none listed: any.
+func (l Layout) DynamicAmong(list []Address, a Address) bool {
+	return l.Dynamic[a] && (len(list) == 0 || slices.Contains(list, a))
+}
+
 // Layout resolves the profile for the GPUs. It returns all contradictions in one error: a
 // selector without a GPU, a GPU that is named twice, a count that exceeds the GPUs, a GPU
 // with modes in no group.

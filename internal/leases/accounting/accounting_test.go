@@ -211,3 +211,29 @@ func TestTotals_ServiceUsed(t *testing.T) {
 		t.Errorf("runs: got %+v, want one with 50 %%", runs)
 	}
 }
+
+// A service whose start creates its partition has it until it is destroyed, also while systemd restarts the
+// service. Without the reservation the service has none.
+func TestLedger_CreatedPartition(t *testing.T) {
+	const unit = "each@1.service"
+	l := NewLedger()
+	for _, e := range []journal.Entry{
+		reserved(1, "b", unit, "", "0000:41:00.0-3"),
+		entry(2, "b", started, unit, "Started each@1.service."),
+		entry(5, "b", stopped, unit, "Stopped each@1.service."),
+		entry(6, "b", started, unit, "Started each@1.service."),
+		entry(10, "b", stopped, unit, "Stopped each@1.service."),
+		reserved(11, "b", unit, ""),
+		entry(12, "b", started, unit, "Started each@1.service."),
+		entry(13, "b", started, "each@2.service", "Started each@2.service."),
+	} {
+		l.Add(e)
+	}
+	got := 0.0
+	for _, r := range l.Runs(Now{Time: at(60), Boot: "b", Active: func(string) bool { return true }}) {
+		got += r.Seconds(at(0), at(60))
+	}
+	if got != 7*60 {
+		t.Errorf("partition-seconds: got %.0f, want %d", got, 7*60)
+	}
+}

@@ -40,7 +40,7 @@ func OthersOnDynamic(list []config.Reservation, p partition.Profile, gpus []part
 			continue // Room reports a missing GPU
 		}
 		for _, g := range gpus {
-			if layout.Dynamic[g.Address] && (len(only) == 0 || slices.Contains(only, g.Address)) {
+			if layout.DynamicAmong(only, g.Address) {
 				return fmt.Errorf("%s: reservation %s: gpus: %s is dynamic in the profile and belongs to dcm alone\nhint: list only other GPUs in gpus", r.Source, r.Name, g.Address)
 			}
 		}
@@ -59,7 +59,7 @@ func roomToMake(r config.Reservation, layout partition.Layout, gpus []partition.
 	}
 	for _, g := range gpus {
 		mig := layout.Shapes[g.Address].MIG // nil: leases switch its compute mode
-		if !layout.Dynamic[g.Address] || mig == nil || len(only) > 0 && !slices.Contains(only, g.Address) {
+		if !layout.DynamicAmong(only, g.Address) || mig == nil {
 			continue
 		}
 		fixed := slices.DeleteFunc(slices.Clone(mig.Instances), func(i partition.Instance) bool {

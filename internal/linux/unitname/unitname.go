@@ -88,6 +88,19 @@ func Template(unit string) string {
 	return stem + "@" + path.Ext(unit)
 }
 
+// IndexFor returns the index of the first of n entries for a unit, -1 if there is none. of returns the unit of an
+// entry. Entries for an instance come before those for its template.
+func IndexFor(unit string, n int, of func(i int) string) int {
+	for _, name := range []string{unit, Template(unit)} {
+		for i := range n {
+			if name != "" && of(i) == name {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
 // MadeDir returns the name of the directory below /dev/dcm with the links of a unit whose reservation
 // creates its partition. Each instance has its own if the reservation is for a template: "vllm:a" for the
 // instance a. No name of a reservation contains ':'.
