@@ -13,7 +13,10 @@ import (
 const capNodes = "/dev/nvidia-caps/"
 
 // counters is the Counters of [gpu.Vendor]. The driver has a counter of the energy of a GPU, and none of a
-// MIG device. It has no counter of utilisation, so that value is missing.
+// MIG device. It has no counter of utilisation, so that value is missing: the NVML API reference says of
+// nvmlDeviceGetUtilizationRates, nvmlDeviceGetProcessUtilization and nvmlDeviceGetSamples, which cover the last
+// seconds, that they do not support MIG, and of nvmlDeviceSetAccountingMode that MIG disables it. nvmlGpmMetricsGet
+// compares two samples that only the process that took them has.
 func (c *client) counters(ctx context.Context, parts []gpu.CountedPartition) ([]gpu.PartitionCounters, error) {
 	request := nvml.Request{Do: nvml.Look, Usage: true}
 	for _, p := range parts {

@@ -65,6 +65,10 @@ type makeSoak struct {
 	counted int // leases given to count the capacity
 }
 
+// maxMakeSteps is the maximum number of steps in a batch. It is large, since the check of a batch takes longer than
+// a step.
+const maxMakeSteps = 3 * maxSteps
+
 // given is the number of random leases.
 func (s *makeSoak) given() int { return s.count["answer: granted"] - s.counted }
 
@@ -196,7 +200,7 @@ func (s *makeSoak) trial() {
 	s.t.Helper()
 	switch n := s.rand.IntN(16); {
 	case n > 3:
-		s.do("actions of clients", leasesoak.Batch{Steps: s.randomSteps(1 + s.rand.IntN(maxSteps)), Full: s.batches%fullCheckEvery == 0})
+		s.do("actions of clients", leasesoak.Batch{Steps: s.randomSteps(1 + s.rand.IntN(maxMakeSteps)), Full: s.batches%fullCheckEvery == 0})
 	case n > 0:
 		name := s.fault()
 		s.run("systemctl reset-failed; systemctl start dcm")
