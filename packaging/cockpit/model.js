@@ -1,7 +1,7 @@
 // The model of the page, made only from an account, see dcm-account(5). This file is
 // independent of Cockpit and the document.
 
-import { happened, run, together } from "./run.js";
+import { geometry, happened, run, together } from "./run.js";
 import { n, t } from "./text.js";
 
 // Each number of parts has its own colour, for all vendors.
@@ -46,6 +46,7 @@ export function model(account) {
 
 export const shape = mode => {
     if (!mode) return "";
+    if (mode.mig) return shape(geometry(mode.mig)); // of a report
     if (mode.slices) return mode.slices.length ? together(mode.slices) : mode.whole || "whole";
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
@@ -61,13 +62,14 @@ export function kind(mode) {
 // the run is to set. Until the end of the run the GPUs of the account do not change.
 function moving(gpu, last) {
     const g = last && last.result === "running" && (last.gpus || []).find(g => g.address === gpu.address);
-    return g && shape(g.now) ? g : null;
+    const form = mode => (mode?.mig ? geometry(mode.mig) : mode); // a report has MIG as text
+    return g && shape(g.now) ? { now: form(g.now), want: form(g.want) } : null;
 }
 
 // sketch derives the partitions of a GPU from its mode.
 function sketch(mode) {
     if (mode.slices) return mode.slices.map((name, index) => ({ name: "", index, mode: name }));
-    const n = parts[mode.compute] || 0, domains = Number(/^NPS(\d+)$/.exec(mode.memory)?.[1] || 1);
+    const n = mode.whole === "MIG off" ? 1 : parts[mode.compute] || 0, domains = Number(/^NPS(\d+)$/.exec(mode.memory)?.[1] || 1);
     return Array.from({ length: n }, (_, index) => ({
         name: "", index, mode: shape(mode), memory_domain: Math.floor(index * domains / n),
     }));

@@ -15,6 +15,20 @@ export function together(slices) {
     return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(", ");
 }
 
+// spaced returns the short form of MIG instances as dcm status has it: "2×2g.20gb" is "2 × 2g.20gb".
+export const spaced = text => text.replace(/(\d)×(?=\d)/g, "$1 × ");
+
+// geometry converts the text of a MIG geometry in a report, "1g.10gb@6 3g.40gb@0", "off" or "empty", to the
+// form of the account: the instances without their slots, the largest first.
+export function geometry(text) {
+    if (text === "off") return { whole: "MIG off" };
+    if (text === "empty") return { whole: "MIG on, empty" };
+    const names = text.split(" ").map(one => one.replace(/@.*/, ""));
+    const size = name => (/(\d+)g\.(\d+)gb/.exec(name) || []).slice(1).map(Number);
+    const [slices, memory] = [name => size(name)[0] || 0, name => size(name)[1] || 0];
+    return { slices: names.sort((a, b) => slices(b) - slices(a) || memory(b) - memory(a) || (a < b ? -1 : Number(a > b))) };
+}
+
 // Each step before, during and after it, and if it failed. $0 is the mode after it.
 const tenses = {
     memory: to => [t("request $0", to), t("requesting $0", to), t("requested $0", to), t("could not request $0", to)],
@@ -56,7 +70,7 @@ export function run(account, stopped) {
 
 function step(s) {
     const over = happened(s.finished), begun = happened(s.started) || over;
-    const to = s.to || together(s.mig || []);
+    const to = spaced(s.to || "");
     const words = (tenses[s.kind] || (() => Array(4).fill(`${s.kind} ${to}`)))(to)[s.error ? 3 : over ? 2 : begun ? 1 : 0];
     const where = s.hive && s.hive.length > 1 ? n("$0 GPU", "$0 GPUs", s.hive.length) : s.gpu || "";
     const took = over && happened(s.started) ? Date.parse(s.finished) - Date.parse(s.started) : null;

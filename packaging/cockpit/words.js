@@ -1,9 +1,7 @@
 // Texts for plans, refusals and runs. This file is independent of Cockpit and the document.
 
+import { spaced } from "./run.js";
 import { n, t } from "./text.js";
-
-// spaced returns the short form of MIG instances as dcm status has it: "2×2g.20gb" is "2 × 2g.20gb".
-const spaced = text => text.replace(/(\d)×(?=\d)/g, "$1 × ");
 
 const kinds = {
     memory: s => (s.from ? t("request $1 for $0 (now $2)", gpus(s), s.to, s.from) : t("request $1 for $0", gpus(s), s.to)),

@@ -251,6 +251,25 @@ test("a GPU that a run has switched is drawn so before the run is over", () => {
     assert.equal(model(a).gpus[0].mode, "CPX/NPS4");
 });
 
+test("a GPU with MIG that a run changes is marked as one with modes", () => {
+    const a = account(), mode = { slices: ["4g.40gb", "3g.40gb"] };
+    Object.assign(a.gpus[0], { vendor: "nvidia", mode, want: mode });
+    const fill = { kind: "mig-fill", gpu: "0000:05:00.0", from: "MIG on, empty", to: "2×2g.20gb, 3×1g.10gb", mig: "2g.20gb@0 2g.20gb@2" };
+    const report = { address: "0000:05:00.0", now: { mig: "3g.40gb@4 4g.40gb@0" }, want: { mig: "1g.10gb 1g.10gb 1g.10gb 2g.20gb 2g.20gb" } };
+    a.last_run = { profile: "small", result: "running", started: "2026-11-21T12:00:00Z", steps: [fill], gpus: [report] };
+    const seen = () => model(a).gpus.map(g => [g.mode, g.want, g.count])[0];
+    assert.deepEqual(seen(), ["4g.40gb, 3g.40gb", "2 × 2g.20gb, 3 × 1g.10gb", 4]);
+    assert.equal(model(a).run.steps[0].text, "0000:05:00.0: create 2 × 2g.20gb, 3 × 1g.10gb");
+    report.now = { mig: "empty" };
+    assert.deepEqual(seen(), ["MIG on, empty", "2 × 2g.20gb, 3 × 1g.10gb", 0]);
+    report.now = { mig: "1g.10gb@6 2g.20gb@0 2g.20gb@2 1g.10gb@4 1g.10gb@5" };
+    assert.deepEqual(seen(), ["2 × 2g.20gb, 3 × 1g.10gb", "", 5]);
+    report.now = { mig: "off" };
+    assert.deepEqual(seen(), ["MIG off", "2 × 2g.20gb, 3 × 1g.10gb", 1]);
+    report.want = { mig: "1c.3g.40gb/2c.3g.40gb 3g.40gb" };
+    assert.deepEqual(seen(), ["MIG off", "1c.3g.40gb/2c.3g.40gb, 3g.40gb", 1]);
+});
+
 // entry is an entry of Plans().
 const entry = (profile, steps, more = {}) => ({ profile, steps, clients: [], reload: false, holders: [], left: [], rounds: [], gpus: [], ...more });
 const compute = gpu => ({ kind: "compute", gpu, from: "SPX", to: "CPX" });
