@@ -3,6 +3,8 @@ package text
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,17 +38,66 @@ func Few(names []string) string {
 // Sentence returns a phrase with a capital letter and a period.
 func Sentence(phrase string) string { return strings.ToUpper(phrase[:1]) + phrase[1:] + "." }
 
-// Duration returns a duration in at most two units, for people: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
+// Duration returns a duration in at most two units, rounded, for people: "42 s", "12 min", "3 h 5 min", "2 d 4 h".
 func Duration(d time.Duration) string {
-	switch d = max(0, d); {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Truncate(100*time.Millisecond).Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	d = max(0, d)
+	tenths, seconds, minutes, hours := d.Round(100*time.Millisecond), d.Round(time.Second), d.Round(time.Minute), d.Round(time.Hour)
+	switch {
+	case tenths < 10*time.Second:
+		return fmt.Sprintf("%.1f s", tenths.Seconds())
+	case seconds < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(seconds.Seconds()))
+	case minutes < time.Hour:
+		return fmt.Sprintf("%d min", int(minutes.Minutes()))
+	case minutes < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", int(minutes.Hours()), int(minutes.Minutes())%60)
 	}
-	return fmt.Sprintf("%d d %d h", int(d.Hours())/24, int(d.Hours())%24)
+	return fmt.Sprintf("%d d %d h", int(hours.Hours())/24, int(hours.Hours())%24)
+}
+
+// Partitions joins the names of partitions, those of each GPU as a list of ranges:
+// "0000:05:00.0-[0-3,6] 0000:26:00.0-1".
+func Partitions(names []string) string {
+	var gpus []string
+	indexes := make(map[string][]int)
+	for _, name := range names {
+		gpu, index := name, -1 // -1: a name without an index
+		if at := strings.LastIndexByte(name, '-'); at >= 0 {
+			if i, err := strconv.Atoi(name[at+1:]); err == nil {
+				gpu, index = name[:at], i
+			}
+		}
+		if indexes[gpu] == nil {
+			gpus = append(gpus, gpu)
+		}
+		indexes[gpu] = append(indexes[gpu], index)
+	}
+	for i, gpu := range gpus {
+		switch list := indexes[gpu]; {
+		case len(list) > 1:
+			gpus[i] = gpu + "-[" + ranges(list) + "]"
+		case list[0] >= 0:
+			gpus[i] = fmt.Sprintf("%s-%d", gpu, list[0])
+		}
+	}
+	return strings.Join(gpus, " ")
+}
+
+// ranges joins numbers: "0-3,6".
+func ranges(list []int) string {
+	slices.Sort(list)
+	var out []string
+	for i := 0; i < len(list); {
+		last := i
+		for last+1 < len(list) && list[last+1] == list[last]+1 {
+			last++
+		}
+		if one := strconv.Itoa(list[i]); last == i {
+			out = append(out, one)
+		} else {
+			out = append(out, fmt.Sprintf("%s-%d", one, list[last]))
+		}
+		i = last + 1
+	}
+	return strings.Join(out, ",")
 }

@@ -15,9 +15,6 @@ export function together(slices) {
     return joined.map(({ name, n }) => (n > 1 ? `${n} × ${name}` : name)).join(", ");
 }
 
-// spaced returns the short form of MIG instances as dcm status has it: "2×2g.20gb" is "2 × 2g.20gb".
-export const spaced = text => text.replace(/(\d)×(?=\d)/g, "$1 × ");
-
 // geometry converts the text of a MIG geometry in a report, "1g.10gb@6 3g.40gb@0", "off" or "empty", to the
 // form of the account: the instances without their slots, the largest first.
 export function geometry(text) {
@@ -70,7 +67,7 @@ export function run(account, stopped) {
 
 function step(s) {
     const over = happened(s.finished), begun = happened(s.started) || over;
-    const to = spaced(s.to || "");
+    const to = s.to || "";
     const words = (tenses[s.kind] || (() => Array(4).fill(`${s.kind} ${to}`)))(to)[s.error ? 3 : over ? 2 : begun ? 1 : 0];
     const where = s.hive && s.hive.length > 1 ? n("$0 GPU", "$0 GPUs", s.hive.length) : s.gpu || "";
     const took = over && happened(s.started) ? Date.parse(s.finished) - Date.parse(s.started) : null;

@@ -1,6 +1,5 @@
 // Texts for plans, refusals and runs. This file is independent of Cockpit and the document.
 
-import { spaced } from "./run.js";
 import { n, t } from "./text.js";
 
 const kinds = {
@@ -26,9 +25,9 @@ function plan(o) {
     for (const { kind, gpu, hive, from = "", to = "" } of o.steps) {
         const devices = hive && hive.length ? hive : gpu ? [gpu] : [];
         const last = joined.at(-1);
-        if (last && kind !== "memory" && kind !== "reload" && last.kind === kind && last.from === spaced(from) && last.to === spaced(to))
+        if (last && kind !== "memory" && kind !== "reload" && last.kind === kind && last.from === from && last.to === to)
             last.devices = last.devices.concat(devices);
-        else joined.push({ kind, devices, from: spaced(from), to: spaced(to) });
+        else joined.push({ kind, devices, from, to });
     }
     return {
         profile: o.profile,
@@ -50,7 +49,7 @@ const reason = e => (e ? { reason: e.text, hint: e.hint || "" } : null);
 // after groups the GPUs that would change by their mode after the change.
 function after(list) {
     const by = new Map();
-    for (const g of list) by.set(g.mode, { mode: spaced(g.mode), partitions: g.partitions, gpus: (by.get(g.mode)?.gpus || 0) + 1 });
+    for (const g of list) by.set(g.mode, { mode: g.mode, partitions: g.partitions, gpus: (by.get(g.mode)?.gpus || 0) + 1 });
     return [...by.values()];
 }
 
@@ -93,7 +92,7 @@ export function past(entries) {
         took: e.finished ? duration(Date.parse(e.finished) - Date.parse(e.started)) : "",
         result: e.result,
         profile: e.profile,
-        changed: t("$0 of $1", e.changed, e.gpus),
+        changed: e.gpus ? t("$0 of $1", e.changed, e.gpus) : "-",
         asked: asked(e.asked || {}),
         error: e.error || "",
     }));

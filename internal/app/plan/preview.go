@@ -56,7 +56,7 @@ type Outlook struct {
 // PlannedGPU is a GPU as it would be after a change.
 type PlannedGPU struct {
 	Address    partition.Address `json:"address"`
-	Mode       string            `json:"mode"` // "CPX/NPS4", "3g.40gb, 2×2g.20gb"
+	Mode       string            `json:"mode"` // "CPX/NPS4", "3g.40gb, 2 × 2g.20gb"
 	Partitions int               `json:"partitions"`
 }
 

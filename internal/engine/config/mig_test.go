@@ -65,7 +65,7 @@ func TestLoad_ReplacesMIGGeometry(t *testing.T) {
 		"etc/dcm/dcm.toml":             "[profiles.x]\nmig = { \"1g.10gb\" = 7 }\n",
 		"etc/dcm/dcm.toml.d/more.toml": "[profiles.x]\nmig = { \"3g.40gb\" = 2 }\n",
 	})
-	if got := c.Profiles["x"].MIG.String(); got != "2×3g.40gb" {
+	if got := c.Profiles["x"].MIG.String(); got != "2 × 3g.40gb" {
 		t.Errorf("it is %s", got)
 	}
 }

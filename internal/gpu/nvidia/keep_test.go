@@ -127,7 +127,7 @@ func TestExecute_HollowAndKeptInstances(t *testing.T) {
 			t.Errorf("the partition at slot %d was %s and is %s", start, before[start], after)
 		}
 	}
-	if got := b.shapes()[0]; got != "3×2g.20gb" {
+	if got := b.shapes()[0]; got != "3 × 2g.20gb" {
 		t.Errorf("it is %s", got)
 	}
 }

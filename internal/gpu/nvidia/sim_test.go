@@ -254,7 +254,7 @@ func TestExecute_AmpereInVM(t *testing.T) {
 	if err := b.make(map[string]int{"1g.10gb": 7}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.shapes()[0]; got != "7×1g.10gb" {
+	if got := b.shapes()[0]; got != "7 × 1g.10gb" {
 		t.Errorf("it is %s", got)
 	}
 	err := b.make(nil, 0)

@@ -210,7 +210,7 @@ func (m MIG) Names() []string {
 	return names
 }
 
-// String returns the short form "3g.40gb, 2×2g.20gb", or "MIG off", or "MIG on, empty".
+// String returns the short form "3g.40gb, 2 × 2g.20gb", or "MIG off", or "MIG on, empty".
 func (m MIG) String() string {
 	switch {
 	case m.Off:
@@ -227,7 +227,7 @@ func (m MIG) String() string {
 	}
 	for i, n := range names {
 		if c := count[n]; c > 1 {
-			names[i] = fmt.Sprintf("%d×%s", c, n)
+			names[i] = fmt.Sprintf("%d × %s", c, n)
 		}
 	}
 	return strings.Join(names, ", ")

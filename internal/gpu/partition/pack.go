@@ -210,7 +210,7 @@ type PackError struct {
 	Placed       []Instance // instances that fit, the largest first
 	Next         string     // profile of the first instance that does not fit with them
 	Free         []int      // slots that Placed leaves free
-	Alternatives []string   // what fits there instead: "3g.40gb", "2×2g.20gb"
+	Alternatives []string   // what fits there instead: "3g.40gb", "2 × 2g.20gb"
 }
 
 func (e *PackError) Error() string {
@@ -273,7 +273,7 @@ func countText(n int, name string) string {
 	if n == 1 {
 		return name
 	}
-	return fmt.Sprintf("%d×%s", n, name)
+	return fmt.Sprintf("%d × %s", n, name)
 }
 
 // freeSlots lists the slots that are not taken.

@@ -19,13 +19,13 @@ func offered(t testing.TB, board string) []InstanceProfile {
 	return b.Profiles
 }
 
-// geometry reads "3g.40gb, 2×2g.20gb".
+// geometry reads "3g.40gb, 2 × 2g.20gb".
 func geometry(t testing.TB, text string) MIG {
 	t.Helper()
 	counts := make(map[string]int)
 	for f := range strings.SplitSeq(text, ", ") {
 		n, name := 1, f
-		if before, after, many := strings.Cut(f, "×"); many {
+		if before, after, many := strings.Cut(f, " × "); many {
 			if _, err := fmt.Sscan(before, &n); err != nil {
 				t.Fatal(err)
 			}
@@ -57,35 +57,35 @@ func TestPack(t *testing.T) {
 	for _, tt := range []struct{ board, want, places, err string }{
 		{"H100-80GB", "7g.80gb", "7g.80gb@0", ""},
 		{"H100-80GB", "", "", ""},
-		{"H100-80GB", "3g.40gb, 2g.20gb, 2×1g.10gb", "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4", ""},
-		{"H100-80GB", "7×1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6", ""},
+		{"H100-80GB", "3g.40gb, 2g.20gb, 2 × 1g.10gb", "2g.20gb@0 1g.10gb@2 1g.10gb@3 3g.40gb@4", ""},
+		{"H100-80GB", "7 × 1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6", ""},
 		{"H100-80GB", "4g.40gb, 3g.40gb", "4g.40gb@0 3g.40gb@4", ""},
-		{"H100-80GB", "3g.40gb, 4×1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 3g.40gb@4", ""},
-		{"H100-80GB", "1g.10gb+me, 6×1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb+me@6", ""},
-		{"H100-80GB", "2×1c.3g.40gb, 1c.2g.20gb", "3g.40gb@0(1c.3g.40gb 1c.3g.40gb) 2g.20gb@4(1c.2g.20gb)", ""},
-		{"H100-80GB", "4×1c.3g.40gb", "3g.40gb@0(1c.3g.40gb) 3g.40gb@4(1c.3g.40gb 1c.3g.40gb 1c.3g.40gb)", ""},
-		{"A30", "2g.12gb, 2×1g.6gb", "2g.12gb@0 1g.6gb@2 1g.6gb@3", ""},
+		{"H100-80GB", "3g.40gb, 4 × 1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 3g.40gb@4", ""},
+		{"H100-80GB", "1g.10gb+me, 6 × 1g.10gb", "1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb+me@6", ""},
+		{"H100-80GB", "2 × 1c.3g.40gb, 1c.2g.20gb", "3g.40gb@0(1c.3g.40gb 1c.3g.40gb) 2g.20gb@4(1c.2g.20gb)", ""},
+		{"H100-80GB", "4 × 1c.3g.40gb", "3g.40gb@0(1c.3g.40gb) 3g.40gb@4(1c.3g.40gb 1c.3g.40gb 1c.3g.40gb)", ""},
+		{"A30", "2g.12gb, 2 × 1g.6gb", "2g.12gb@0 1g.6gb@2 1g.6gb@3", ""},
 
 		{"H100-80GB", "7g.80gb, 1g.10gb", "", "1g.10gb does not fit with 7g.80gb (no free slot)"},
 		{"H100-80GB", "3g.40gb, 4g.40gb, 1g.10gb", "", "1g.10gb does not fit with 4g.40gb, 3g.40gb (no free slot)"},
 		{"H100-80GB", "3g.40gb, 7g.80gb", "", "3g.40gb does not fit with 7g.80gb (no free slot)"},
-		{"H100-80GB", "2g.20gb, 2×3g.40gb", "", "2g.20gb does not fit with 2×3g.40gb (no free slot)"},
-		{"H100-80GB", "3g.40gb, 4×1g.20gb", "", "1g.20gb does not fit with 3g.40gb, 2×1g.20gb (no free slot)"},
+		{"H100-80GB", "2g.20gb, 2 × 3g.40gb", "", "2g.20gb does not fit with 2 × 3g.40gb (no free slot)"},
+		{"H100-80GB", "3g.40gb, 4 × 1g.20gb", "", "1g.20gb does not fit with 3g.40gb, 2 × 1g.20gb (no free slot)"},
 		{"RTX-PRO-6000", "2g.48gb+me.all, 2g.48gb-me, 1g.24gb-me", "", "1g.24gb-me does not fit with 2g.48gb+me.all, 2g.48gb-me (no free slot)"},
-		{"A100-40GB", "4g.20gb, 1g.10gb, 2×1g.5gb", "4g.20gb@0 1g.5gb@4 1g.5gb@5 1g.10gb@6", ""},
-		{"A100-40GB", "4g.20gb, 2×2g.10gb", "", "2g.10gb does not fit with 4g.20gb, 2g.10gb (free slots 6–7, room for 1g.10gb or 1g.5gb or 1g.5gb+me)"},
-		{"H100-80GB", "8×1g.10gb", "", "8 of 1g.10gb do not fit: this GPU has room for 7"},
+		{"A100-40GB", "4g.20gb, 1g.10gb, 2 × 1g.5gb", "4g.20gb@0 1g.5gb@4 1g.5gb@5 1g.10gb@6", ""},
+		{"A100-40GB", "4g.20gb, 2 × 2g.10gb", "", "2g.10gb does not fit with 4g.20gb, 2g.10gb (free slots 6–7, room for 1g.10gb or 1g.5gb or 1g.5gb+me)"},
+		{"H100-80GB", "8 × 1g.10gb", "", "8 of 1g.10gb do not fit: this GPU has room for 7"},
 		{"H100-80GB", "1g.5gb", "", "1g.5gb (here that is 1g.10gb) is no profile of this GPU, which has 7g.80gb, 4g.40gb, 3g.40gb, 2g.20gb, 1g.20gb, 1g.10gb, 1g.10gb+me"},
 		{"H100-80GB", "5g.50gb", "", "5g.50gb is no profile of this GPU, which has 7g.80gb, 4g.40gb, 3g.40gb, 2g.20gb, 1g.20gb, 1g.10gb, 1g.10gb+me"},
-		{"A30", "2g.12gb+me, 2×1g.6gb", "2g.12gb+me@0 1g.6gb@2 1g.6gb@3", ""},
+		{"A30", "2g.12gb+me, 2 × 1g.6gb", "2g.12gb+me@0 1g.6gb@2 1g.6gb@3", ""},
 		{"A30", "2g.12gb+me, 1g.6gb+me", "", "2 instances with +me do not fit: this GPU has media engines for 1"},
 		{"A30", "2g.12gb+me, 1g.6gb+me, 1g.6gb", "", "2 instances with +me do not fit: this GPU has media engines for 1"},
-		{"A30", "2×2g.12gb+me", "", "2 of 2g.12gb+me do not fit: this GPU has room for 1"},
+		{"A30", "2 × 2g.12gb+me", "", "2 of 2g.12gb+me do not fit: this GPU has room for 1"},
 		{"A30", "2g.12gb+me, 1g.6gb, 2g.12gb", "", "1g.6gb does not fit with 2g.12gb, 2g.12gb+me (no free slot)"},
 		{"A30", "2g.12gb, 4g.24gb", "", "2g.12gb does not fit with 4g.24gb (no free slot)"},
-		{"H100-80GB", "3g.40gb, 3×2g.20gb", "", "2g.20gb does not fit with 3g.40gb, 2×2g.20gb (no free slot)"},
+		{"H100-80GB", "3g.40gb, 3 × 2g.20gb", "", "2g.20gb does not fit with 3g.40gb, 2 × 2g.20gb (no free slot)"},
 		{"RTX-PRO-6000", "2g.48gb+me.all, 1g.24gb", "", "2g.48gb+me.all takes all media engines: only profiles with -me fit next to it (found 1g.24gb)"},
-		{"RTX-PRO-6000", "2g.48gb+me.all, 2×1g.24gb-me", "2g.48gb+me.all@0 1g.24gb-me@2 1g.24gb-me@3", ""},
+		{"RTX-PRO-6000", "2g.48gb+me.all, 2 × 1g.24gb-me", "2g.48gb+me.all@0 1g.24gb-me@2 1g.24gb-me@3", ""},
 	} {
 		t.Run(tt.board+" "+tt.want, func(t *testing.T) {
 			got, err := Pack(offered(t, tt.board), geometry(t, tt.want))
@@ -185,8 +185,8 @@ func TestMIGSame(t *testing.T) {
 		a, b MIG
 		same bool
 	}{
-		{geometry(t, "2×1g.10gb"), at(geometry(t, "2×1g.10gb"), 3, 5), true},
-		{geometry(t, "2×1g.10gb"), geometry(t, "3×1g.10gb"), false},
+		{geometry(t, "2 × 1g.10gb"), at(geometry(t, "2 × 1g.10gb"), 3, 5), true},
+		{geometry(t, "2 × 1g.10gb"), geometry(t, "3 × 1g.10gb"), false},
 		{geometry(t, ""), geometry(t, ""), true},
 		{geometry(t, "3g.40gb"), geometry(t, "1c.3g.40gb"), false},
 		{geometry(t, "3g.40gb"), MIG{Instances: []Instance{{Profile: "3g.40gb", Start: unplaced, Compute: []string{"3c.3g.40gb"}}}}, true},
@@ -196,7 +196,7 @@ func TestMIGSame(t *testing.T) {
 			t.Errorf("%s and %s: want same %v", places(tt.a), places(tt.b), tt.same)
 		}
 	}
-	if got := geometry(t, "2×1c.3g.40gb, 1g.10gb").Partitions(); got != 3 {
+	if got := geometry(t, "2 × 1c.3g.40gb, 1g.10gb").Partitions(); got != 3 {
 		t.Errorf("%d partitions, want 3", got)
 	}
 }
@@ -210,7 +210,7 @@ func TestNewMIG_InvalidCount(t *testing.T) {
 }
 
 func BenchmarkPack16(b *testing.B) {
-	want, slots := geometry(b, "3g.40gb, 2g.20gb, 2×1g.10gb"), offered(b, "H100-80GB")
+	want, slots := geometry(b, "3g.40gb, 2g.20gb, 2 × 1g.10gb"), offered(b, "H100-80GB")
 	for b.Loop() {
 		for range 16 {
 			if _, err := Pack(slots, want); err != nil {

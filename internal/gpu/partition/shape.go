@@ -7,7 +7,7 @@ type Shape struct {
 	MIG *MIG `json:"mig,omitempty"` // nil for a GPU with modes
 }
 
-// String returns the short form: "CPX/NPS4", "3g.40gb, 2×2g.20gb", "MIG off".
+// String returns the short form: "CPX/NPS4", "3g.40gb, 2 × 2g.20gb", "MIG off".
 func (s Shape) String() string {
 	if s.MIG != nil {
 		return s.MIG.String()

@@ -75,7 +75,7 @@ func leasesListed(m machine) {
 		m.t.Errorf("dcm leases --json: want a lease of ada of two partitions for 2 hours, got %+v", l)
 	}
 	m.run("systemctl stop dcm")
-	if text := m.run(ada + "dcm leases"); !hasAll(text, l.Lease, "ada", "sh", l.Partitions[0]+" "+l.Partitions[1]) {
+	if text := m.run(ada + "dcm leases --long"); !hasAll(text, l.Lease, "ada", "sh", l.Partitions[0]+" "+l.Partitions[1]) {
 		m.t.Errorf("dcm leases without the daemon: got %s", text)
 	}
 	m.run("systemctl start dcm")

@@ -254,7 +254,7 @@ test("a GPU that a run has switched is drawn so before the run is over", () => {
 test("a GPU with MIG that a run changes is marked as one with modes", () => {
     const a = account(), mode = { slices: ["4g.40gb", "3g.40gb"] };
     Object.assign(a.gpus[0], { vendor: "nvidia", mode, want: mode });
-    const fill = { kind: "mig-fill", gpu: "0000:05:00.0", from: "MIG on, empty", to: "2×2g.20gb, 3×1g.10gb", mig: "2g.20gb@0 2g.20gb@2" };
+    const fill = { kind: "mig-fill", gpu: "0000:05:00.0", from: "MIG on, empty", to: "2 × 2g.20gb, 3 × 1g.10gb", mig: "2g.20gb@0 2g.20gb@2" };
     const report = { address: "0000:05:00.0", now: { mig: "3g.40gb@4 4g.40gb@0" }, want: { mig: "1g.10gb 1g.10gb 1g.10gb 2g.20gb 2g.20gb" } };
     a.last_run = { profile: "small", result: "running", started: "2026-11-21T12:00:00Z", steps: [fill], gpus: [report] };
     const seen = () => model(a).gpus.map(g => [g.mode, g.want, g.count])[0];
@@ -302,7 +302,7 @@ test("a plan has a picture of the GPUs after it", () => {
     assert.deepEqual(planned("CPX/NPS4").map(d => d.cells.length), [2, 2, 2, 2]);
     assert.deepEqual(planned("3g.40gb, 2 × 2g.20gb")[0].cells.map(c => c.kind), Array(3).fill("parts-slice"));
     assert.deepEqual(planned("MIG off"), []);
-    assert.equal(plans([entry("m", [], { gpus: [gpu("3g.40gb, 2×2g.20gb", 3)] })]).m.after[0].mode, "3g.40gb, 2 × 2g.20gb");
+    assert.equal(plans([entry("m", [], { gpus: [gpu("3g.40gb, 2 × 2g.20gb", 3)] })]).m.after[0].mode, "3g.40gb, 2 × 2g.20gb");
 });
 
 test("a reservation without partitions has its reason", () => {

@@ -17,15 +17,17 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
+	"dcm/internal/text"
 )
 
 // LeasesCmd is dcm leases.
 func LeasesCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "leases [--json | --extend LEASE --time TIME]",
+		Use:   "leases [--long | --json | --extend LEASE --time TIME]",
 		Short: "List the leases with their owners, partitions and time limits, or extend one",
 		Long: `List the leases, the oldest first, each with its unit, user, program, start, end if it has a
-time limit, and partitions. They are read from systemd; the daemon need not run.
+time limit, and partitions. They are read from systemd; the daemon need not run. Partitions of one
+GPU are joined, as in 0000:05:00.0-[0-3]; of more than three GPUs only the numbers are shown.
 
 With --extend, set a later time limit. The time counts from the start of the lease (--time 8h),
 or is added to the present limit (--time +1h). Root can extend any lease. A user can extend only the user's own, up to
@@ -33,6 +35,7 @@ max-time of the configuration, and not while a request of another user waits.`,
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
+	long := cmd.Flags().Bool("long", false, "name each partition")
 	unit := cmd.Flags().String("extend", "", "set the time limit of this `LEASE`")
 	limit := cmd.Flags().String("time", "", "with --extend: the `TIME` since the start of the lease, or +TIME to add")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("extend", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -45,10 +48,12 @@ max-time of the configuration, and not while a request of another user waits.`,
 			return exitcode.With(exitcode.Usage, errors.New("--extend and --time must be given together"))
 		case extend && *asJSON:
 			return exitcode.With(exitcode.Usage, errors.New("--json cannot be combined with --extend"))
+		case *long && (extend || *asJSON):
+			return exitcode.With(exitcode.Usage, errors.New("--long cannot be combined with --extend or --json"))
 		case extend:
 			return extendLease(c.Context(), h, con, *unit, *limit)
 		}
-		return list(c.Context(), h, con, *asJSON)
+		return list(c.Context(), h, con, *asJSON, *long)
 	}
 	return cmd
 }
@@ -56,12 +61,12 @@ max-time of the configuration, and not while a request of another user waits.`,
 // extendTimeout limits the wait for the daemon, which may delay a reload of systemd.
 const extendTimeout = time.Minute
 
-func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, text string) error {
+func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, value string) error {
 	ctx, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
-	limit, err := console.ParseDuration(text)
+	limit, err := console.ParseDuration(value)
 	if err == nil && limit <= 0 {
-		err = fmt.Errorf("too short (found %s, want a time such as 30m or 8h, or +1h)", text)
+		err = fmt.Errorf("too short (found %s, want a time such as 30m or 8h, or +1h)", value)
 	}
 	if err != nil {
 		return exitcode.With(exitcode.Usage, fmt.Errorf("--time: %w", err))
@@ -71,7 +76,7 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 		return err
 	}
 	i := slices.IndexFunc(all, func(l status.Lease) bool { return l.Lease == unit })
-	if i >= 0 && strings.HasPrefix(text, "+") && all[i].Until != nil {
+	if i >= 0 && strings.HasPrefix(value, "+") && all[i].Until != nil {
 		limit += all[i].Until.Sub(all[i].Since)
 	}
 	// A repeated call has no further effect, since the limit counts from the start of the lease.
@@ -87,7 +92,7 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 	return err
 }
 
-func list(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+func list(ctx context.Context, h *host.Host, con *console.Console, asJSON, long bool) error {
 	all, err := leaseservice.List(ctx, h)
 	switch {
 	case err != nil:
@@ -104,10 +109,24 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		if l.Until != nil {
 			until = l.Until.Local().Format(time.DateTime)
 		}
-		t.Row(l.Lease, l.User, console.OrDash(l.Command), l.Since.Local().Format(time.DateTime), until, strings.Join(l.Partitions, " "))
+		t.Row(l.Lease, l.User, console.OrDash(l.Command), l.Since.Local().Format(time.DateTime), until, held(l.Partitions, long))
 	}
 	t.Flush()
 	return nil
+}
+
+// held returns the partitions of a lease: each name if long is set, else those of each GPU joined. Of more than
+// maxGPUs it returns the numbers of partitions and GPUs, since their names fill several lines.
+func held(names []string, long bool) string {
+	const maxGPUs = 3
+	joined := text.Partitions(names)
+	switch gpus := len(strings.Fields(joined)); {
+	case long:
+		return strings.Join(names, " ")
+	case gpus > maxGPUs:
+		return fmt.Sprintf("%s of %d GPUs", text.Count(len(names), "partition"), gpus)
+	}
+	return joined
 }
 
 // completeLeases returns the leases for a completion, each with its owner and a process.

@@ -28,7 +28,11 @@ func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 		if !e.Finished.IsZero() {
 			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()
 		}
-		t.Row(e.Started.Local().Format(time.DateTime), took, string(e.Result), console.OrDash(e.Profile), fmt.Sprintf("%d of %d", e.Changed, e.GPUs), strings.TrimSpace(e.Asked.String()))
+		changed := "-" // a run that was killed has recorded no GPUs
+		if e.GPUs > 0 {
+			changed = fmt.Sprintf("%d of %d", e.Changed, e.GPUs)
+		}
+		t.Row(e.Started.Local().Format(time.DateTime), took, string(e.Result), console.OrDash(e.Profile), changed, strings.TrimSpace(e.Asked.String()))
 	}
 	t.Flush()
 	return nil
