@@ -60,6 +60,8 @@ function sentence(parts) {
     return text ? [el("p", {}, text)] : [];
 }
 
+const since = (start, ...more) => start && el("p", {}, t("since"), " ", when(start), ...more);
+
 function facts(cell, use, leases, holders) {
     const open = holders.filter(h => h.devices.includes(cell.node));
     const processes = use ? use.processes : open.map(h => ({ ...h, user: "", memory_bytes: null }));
@@ -69,10 +71,11 @@ function facts(cell, use, leases, holders) {
         use && [t("Busy"), use.load],
         cell.node && [t("Device node"), el("code", {}, cell.node)],
         ...leases.map(l => [t("Lease"), unit(l.lease), el("p", {}, t("$0 of user $1", l.command, l.user)),
-            el("p", {}, t("since"), " ", when(l.since), l.until && [", ", t("until"), " ", when(l.until)])]),
-        ...processes.map(p => [t("Process"), `${p.command || "?"} `, el("small", {}, t("PID $0", p.pid)), ...sentence([p.user && t("user $0", p.user), p.memory_bytes && bytes(p.memory_bytes)]),
-            p.unit && !leases.some(l => l.lease === p.unit) && el("p", {}, unit(p.unit))]),
-        !leases.length && !processes.length && [t("Holders"), cell.held ? cell.who.join(", ") : t("none")],
+            since(l.since, l.until && [", ", t("until"), " ", when(l.until)])]),
+        ...cell.units.map(u => [t("Unit"), unit(u.unit), since(u.since)]),
+        ...processes.map(p => [t("Process"), `${p.command || "?"} `, el("small", {}, t("PID $0", p.pid)), ...sentence([p.user && t("user $0", p.user), p.memory_bytes && bytes(p.memory_bytes)]), since(p.since),
+            p.unit && ![...leases.map(l => l.lease), ...cell.units.map(u => u.unit)].includes(p.unit) && el("p", {}, unit(p.unit))]),
+        !leases.length && !processes.length && !cell.units.length && [t("Holders"), cell.held ? cell.who.join(", ") : t("none")],
         ...cell.kept.map(k => [t("Reserved for"), k.includes(".") ? unit(k) : k]),
     ];
 }

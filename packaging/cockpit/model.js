@@ -2,7 +2,7 @@
 // independent of Cockpit and the document.
 
 import { geometry, happened, run, together } from "./run.js";
-import { n, t } from "./text.js";
+import { joined, n, t } from "./text.js";
 
 // Each number of parts has its own colour, for all vendors.
 const parts = { SPX: 1, DPX: 2, TPX: 3, QPX: 4, CPX: 8 };
@@ -164,6 +164,7 @@ function cell(part, account) {
         memory: bytes(part.memory_bytes),
         node: part.render_node,
         who,
+        units: units.map(unit => ({ unit, since: part.holders_since?.[unit] || "" })),
         kept: kept.map(r => r.unit || r.name),
         held: who.length > 0,
     };
@@ -192,11 +193,11 @@ function client(c, busy) {
 const sharing = l => (l.exclusive ? t("exclusive") : l.share ? t("shared by $0", l.share) : "");
 
 function lease(l) {
-    return { lease: l.lease, user: l.user, command: l.command, partitions: l.partitions || [], size: [...(l.partitions || []), sharing(l)].filter(Boolean).join(", "), since: l.since, until: l.until || "" };
+    return { lease: l.lease, user: l.user, command: l.command, partitions: l.partitions || [], size: [...joined(l.partitions || []), sharing(l)].filter(Boolean).join(", "), since: l.since, until: l.until || "" };
 }
 
 function reservation(r) {
-    return { name: r.name, unit: r.unit || "", partitions: (r.partitions || []).length ? [...r.partitions, sharing(r)].filter(Boolean).join(", ") : "", reason: r.reason || "" };
+    return { name: r.name, unit: r.unit || "", partitions: (r.partitions || []).length ? [...joined(r.partitions), sharing(r)].filter(Boolean).join(", ") : "", reason: r.reason || "" };
 }
 
 function holder(h) {

@@ -30,7 +30,7 @@ export const partitions = gpus => table(t("Partitions"), [t("GPU"), t("Partition
     t("There are no partitions."));
 
 export const holders = list => table(t("Processes using the GPUs"), [t("Process"), t("Unit"), t("Has open"), unseen(t("Effect"))],
-    list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), unit(h.unit), h.devices.join(", "), h.way ? el("span", { class: "dcm-bad" }, t("blocks the change")) : ""]),
+    list.map(h => [el("span", {}, h.command, " ", el("small", {}, String(h.pid))), unit(h.unit), h.devices.join(", ") || "-", h.way ? el("span", { class: "dcm-bad" }, t("blocks the change")) : ""]),
     t("No process has a GPU open."));
 
 export const queue = list => table(t("Queue"), [t("Position"), t("ID"), t("User"), t("Size"), t("Time limit"), t("Waits since"), t("Reason")],

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"dcm/internal/engine/host"
@@ -82,7 +85,32 @@ func (p *Partitions) Held(ctx context.Context) (status.HeldParts, error) {
 	}
 	snapshot, _, err := p.snapshot(ctx)
 	leases, unlisted := List(ctx, p.host)
-	return status.HeldParts{Holders: holdersOf(snapshot), Leases: leases}, errors.Join(err, unlisted)
+	held := status.HeldParts{Holders: holdersOf(snapshot), Leases: leases}
+	var undated error
+	held.Since, undated = activeSince(ctx, p.host, held.Holders)
+	return held, errors.Join(err, unlisted, undated)
+}
+
+// activeSince returns when the services among the holders became active, by name. A lease has its own start.
+func activeSince(ctx context.Context, h *host.Host, holders map[string][]string) (map[string]time.Time, error) {
+	services := make(map[string]bool)
+	for _, list := range holders {
+		for _, name := range list {
+			services[name] = strings.HasSuffix(name, ".service")
+		}
+	}
+	maps.DeleteFunc(services, func(_ string, is bool) bool { return !is })
+	if len(services) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Units.Since(ctx, slices.Sorted(maps.Keys(services)))
 }
 
 // Held is [Partitions.Held] of the daemon.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,13 +76,8 @@ const settleDelay = 1500 * time.Millisecond
 // /proc. It is false if that cannot be read.
 func changedSince(file, process string) bool {
 	var info unix.Stat_t
-	var up unix.Timespec
-	ticks, err := strconv.ParseInt(procstat.Read(process, procstat.StartTime), 10, 64) // of 10 ms, since the boot
-	if err != nil || unix.Stat(file, &info) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
-		return false
-	}
-	age := time.Duration(up.Nano()) - time.Duration(ticks)*10*time.Millisecond
-	return time.Unix(info.Ctim.Unix()).After(time.Now().Add(-age))
+	began := procstat.Started(process)
+	return !began.IsZero() && unix.Stat(file, &info) == nil && time.Unix(info.Ctim.Unix()).After(began)
 }
 
 // userspaceStart returns when PID 1 started, the zero time if it does not answer.

@@ -4,6 +4,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"fmt"
+	"time"
 )
 
 // unreadable describes a unit whose reservation cannot be read, so that no drop-in confines it.
@@ -39,7 +40,16 @@ func addReservations(a *Account, r ReservationState) {
 func addHeld(a *Account, h HeldParts) {
 	a.Leases = h.Leases
 	for i := range a.Parts {
-		a.Parts[i].Holders = h.Holders[a.Parts[i].Name]
+		p := &a.Parts[i]
+		p.Holders, p.Since = h.Holders[p.Name], nil
+		for _, name := range p.Holders {
+			if began, ok := h.Since[name]; ok {
+				if p.Since == nil {
+					p.Since = make(map[string]time.Time)
+				}
+				p.Since[name] = began
+			}
+		}
 	}
 }
 

@@ -60,7 +60,8 @@ type ReservationState struct {
 
 // HeldParts are the holders of the partitions.
 type HeldParts struct {
-	Holders map[string][]string // by the name of the partition
+	Holders map[string][]string  // by the name of the partition
+	Since   map[string]time.Time // the start of each service among the holders, by its name
 	Leases  []Lease
 }
 

@@ -167,11 +167,13 @@ type Part struct {
 	ComputeShare float64 `json:"compute_share"` // of the GPU's compute units
 
 	Holders List[string] `json:"holders"` // units, leases, "reservation NAME", "python[4711]"; none if they were not read
+
+	Since map[string]time.Time `json:"holders_since,omitempty"` // the start of each service among the holders, by its name
 }
 
 // Same reports whether two partitions are the same. Their holders do not matter.
 func (p Part) Same(o Part) bool {
-	p.Holders, o.Holders = nil, nil
+	p.Holders, o.Holders, p.Since, o.Since = nil, nil, nil, nil
 	return reflect.DeepEqual(p, o)
 }
 

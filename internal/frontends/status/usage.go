@@ -32,11 +32,12 @@ type PartUse struct {
 
 // Process is a process that uses a partition.
 type Process struct {
-	PID     int     `json:"pid"`
-	Command string  `json:"command"`
-	Unit    string  `json:"unit"` // "" for none
-	User    string  `json:"user"`
-	Memory  *uint64 `json:"memory_bytes"` // its memory in the partition; null if unknown
+	PID     int       `json:"pid"`
+	Command string    `json:"command"`
+	Unit    string    `json:"unit"` // "" for none
+	User    string    `json:"user"`
+	Since   time.Time `json:"since,omitzero"` // its start, to the second; absent if it has ended
+	Memory  *uint64   `json:"memory_bytes"`   // its memory in the partition; null if unknown
 }
 
 // The JSON keys of the parts of a [Usage] that may be hidden.

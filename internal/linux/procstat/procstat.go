@@ -3,7 +3,11 @@ package procstat
 
 import (
 	"os"
+	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Number is the number of a field, counted from 1. The first two, PID and name, are not read.
@@ -23,6 +27,17 @@ func Read(dir string, n Number) string {
 		return ""
 	}
 	return field(string(text), n)
+}
+
+// Started returns when the process with this directory in /proc was started; the zero time if that cannot be
+// read.
+func Started(dir string) time.Time {
+	var up unix.Timespec
+	ticks, err := strconv.ParseInt(Read(dir, StartTime), 10, 64) // of 10 ms, since the boot
+	if err != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
 }
 
 // field returns a field of the text. The second field is a name in parentheses, which can contain spaces

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestField(t *testing.T) {
@@ -17,6 +18,15 @@ func TestField(t *testing.T) {
 		if got := field(short, StartTime); got != "" {
 			t.Errorf("%q has the start time %q", short, got)
 		}
+	}
+}
+
+func TestStarted(t *testing.T) {
+	if age := time.Since(Started("/proc/self")); age < 0 || age > time.Hour {
+		t.Errorf("this process was started %s ago", age)
+	}
+	if at := Started("/proc/none"); !at.IsZero() {
+		t.Errorf("a process that does not exist was started at %s", at)
 	}
 }
 

@@ -41,6 +41,21 @@ func (u Units) Availability(ctx context.Context, patterns []string) ([]Availabil
 	return out, err
 }
 
+// Since returns when units became active, by name. A unit that was never active is absent.
+func (u Units) Since(ctx context.Context, names []string) (map[string]time.Time, error) {
+	began := make([]uint64, len(names)) // microseconds
+	err := each(len(names), func(i int) error {
+		return u.t.property(ctx, names[i], unitInterface, "ActiveEnterTimestamp", &began[i])
+	})
+	out := make(map[string]time.Time)
+	for i, name := range names {
+		if began[i] > 0 {
+			out[name] = time.UnixMicro(int64(began[i]))
+		}
+	}
+	return out, err
+}
+
 func (u Units) addAvailability(ctx context.Context, a *Availability) error {
 	switch {
 	case a.Active == "active":

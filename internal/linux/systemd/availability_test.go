@@ -58,3 +58,17 @@ func TestUnits_Availability(t *testing.T) {
 		t.Errorf("without patterns: got %v, %v, want none", none, err)
 	}
 }
+
+func TestSince(t *testing.T) {
+	p := startPID1(t)
+	began := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	for name, at := range map[string]time.Time{"up.service": began, "never.service": time.UnixMicro(0)} {
+		p.set(name, "active/running", "")
+		p.property(name, "ActiveEnterTimestamp", uint64(at.UnixMicro()))
+	}
+	c, ctx := p.dial()
+	got, err := c.Units.Since(ctx, []string{"up.service", "never.service"})
+	if diff := cmp.Diff(map[string]time.Time{"up.service": began.Local()}, got); diff != "" || err != nil {
+		t.Errorf("%v, (-want +got):\n%s", err, diff)
+	}
+}

@@ -103,7 +103,7 @@ func (b browser) use() {
 		b.click(`[id="cell-0000:05:00.0-2"]`)
 		b.await(`document.querySelector("#part").matches(":popover-open")`)
 		pid := strings.TrimSpace(b.run("systemctl show --value --property=MainPID training"))
-		if text := b.read(`document.querySelector("#part").innerText`); !hasAll(text, "GPU 0, partition 2", "15.3 GiB of 24 GiB", "63 %", "/dev/dri/renderD130", training, "user root", pid) {
+		if text := b.read(`document.querySelector("#part").innerText`); !hasAll(text, "GPU 0, partition 2", "15.3 GiB of 24 GiB", "63 %", "/dev/dri/renderD130", training, "user root", pid, "since") {
 			b.t.Errorf("the popover lacks something:\n%s", text)
 		}
 	}
@@ -216,6 +216,13 @@ func (b browser) allocations() {
 	b.await(`document.querySelectorAll("#reservations tbody tr").length == 3`)
 	b.await(`document.querySelectorAll(".dcm-cell.kept").length == 6 && document.querySelectorAll(".dcm-cell.kept.held").length == 6`)
 	b.picture("17-reservations")
+	b.click(`.dcm-cell.kept.held button`)
+	b.await(`document.querySelector("#part").matches(":popover-open")`)
+	if text := b.read(`document.querySelector("#part").innerText`); !strings.Contains(text, ".service\nsince ") && !strings.Contains(text, ".service\n\nsince ") {
+		b.t.Errorf("the popover of a service that has no device open lacks its start:\n%s", text)
+	}
+	b.picture("38-partition-of-service")
+	b.click("#part-close")
 	b.put(settings, met+"[[reservation]]\nunit = \"big\"\npartitions = 60\n")
 	b.await(`document.querySelector("#health").textContent.includes("reservation big cannot be met")`)
 	b.picture("37-unmet-reservation")
@@ -245,7 +252,9 @@ func (b browser) mixed() {
 	b.choose("small")
 	b.picture("28-two-vendors")
 	b.click("#apply")
-	b.await(`document.querySelector(".dcm-run .dcm-steps li.over")`)
+	for _, vendor := range []string{"AMD", "NVIDIA"} {
+		b.await(`[...document.querySelectorAll(".dcm-card.moving h3")].some(h => document.querySelector(".dcm-run .over") && h.textContent.startsWith("` + vendor + `"))`)
+	}
 	b.shot("29-two-vendors-applying")
 	b.await(`!document.querySelector(".dcm-run") && document.querySelector(".pf-m-green")`)
 	b.picture("30-two-vendors-applied")

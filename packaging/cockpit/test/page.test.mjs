@@ -15,6 +15,7 @@ const { model, bytes, kind, planned, shape, tone } = await load("model.js");
 const { duration, effort, news, past, plans, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
 const { held, short, total, uses } = await load("usage.js");
+const { joined } = await load("text.js");
 const { connect } = await load("bus.js");
 
 const account = () => ({
@@ -150,8 +151,10 @@ test("a partition of an active service is held before its nodes are open", () =>
     a.partitions[3].holders = ["llm.service"];
     a.partitions[0].holders = ["reservation llm"];
     a.partitions[1].holders = ["training.service"];
+    a.partitions[3].holders_since = { "llm.service": "2026-11-22T10:34:00Z" };
     const [[first, second], [, last]] = model(a).gpus[0].domains.map(d => d.cells);
     assert.deepEqual([first.held, second.who, last.who, last.kept], [false, ["training.service"], ["llm.service"], ["llm.service"]]);
+    assert.deepEqual([second.units, last.units], [[{ unit: "training.service", since: "" }], [{ unit: "llm.service", since: "2026-11-22T10:34:00Z" }]]);
 });
 
 test("a host without GPUs is empty, and one whose GPUs are missing is not", () => {
@@ -270,6 +273,11 @@ test("a GPU with MIG that a run changes is marked as one with modes", () => {
     assert.deepEqual(seen(), ["MIG off", "1c.3g.40gb/2c.3g.40gb, 3g.40gb", 1]);
 });
 
+test("the partitions of a GPU are joined", () => {
+    assert.deepEqual(joined(["a-0", "a-1", "b-2", "a-3"]), ["a-[0-1,3]", "b-2"]);
+    assert.deepEqual([joined([]), joined(["odd", "a-7"])], [[], ["odd", "a-7"]]);
+});
+
 // entry is an entry of Plans().
 const entry = (profile, steps, more = {}) => ({ profile, steps, clients: [], reload: false, holders: [], left: [], rounds: [], gpus: [], ...more });
 const compute = gpu => ({ kind: "compute", gpu, from: "SPX", to: "CPX" });
@@ -353,9 +361,9 @@ test("a refusal is parted from its hint", () => {
 test("the history begins with the last run", () => {
     const [last, first] = past([
         { started: "2026-11-21T12:00:00Z", finished: "2026-11-21T12:00:00.4Z", result: "applied", profile: "cpx", changed: 8, gpus: 8, asked: { why: "dcm use", who: { user: "root", login: "ada" } } },
-        { started: "2026-11-21T13:00:00Z", result: "running", profile: "spx", changed: 0, gpus: 8 },
+        { started: "2026-11-21T13:00:00Z", result: "running", profile: "spx", changed: 0, gpus: 0 },
     ]);
-    assert.deepEqual([last.result, last.took, last.asked], ["running", "", ""]);
+    assert.deepEqual([last.result, last.took, last.asked, last.changed], ["running", "", "", "-"]);
     assert.deepEqual([first.took, first.changed, first.asked], ["400 ms", "8 of 8", "dcm use by ada"]);
     assert.deepEqual([duration(1500), duration(90_000), duration(120_000), duration(7_200_000), duration(NaN)], ["1.5 s", "1 min 30 s", "2 min", "2 h", ""]);
     assert.equal(bytes(0), "");

@@ -13,6 +13,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/sorting"
 )
 
@@ -27,7 +28,7 @@ func Usage(ctx context.Context, h *host.Host, holders []gpu.Holder) status.Usage
 	}
 	uses, unread := node.Measure(ctx, devices)
 	u.Hide(status.PartUses, errors.Join(err, unread))
-	finder := processFinder{host: h, holders: holders, users: make(map[uint32]string)}
+	finder := processFinder{host: h, holders: holders, users: make(map[uint32]string), starts: make(map[int]time.Time)}
 	for _, p := range parts(devices) {
 		one := status.PartUse{Name: p.Name, GPU: p.GPU, Mode: p.Mode, NUMA: p.NUMA, Memory: p.Memory}
 		i := slices.IndexFunc(uses, func(u gpu.PartitionUsage) bool { return string(u.GPU) == p.GPU && u.Index == p.Index })
@@ -63,6 +64,7 @@ type processFinder struct {
 	host    *host.Host
 	holders []gpu.Holder
 	users   map[uint32]string // user names, by UID
+	starts  map[int]time.Time // by PID
 }
 
 // of returns the processes that have memory in a partition, or its nodes open, those with the most
@@ -70,7 +72,7 @@ type processFinder struct {
 func (c processFinder) of(p status.Part, list []gpu.Process) []status.Process {
 	var out []status.Process
 	for _, m := range list {
-		one := status.Process{PID: m.PID, Memory: &m.Bytes, User: c.user(m.PID)}
+		one := status.Process{PID: m.PID, Memory: &m.Bytes, User: c.user(m.PID), Since: c.started(m.PID)}
 		if i := slices.IndexFunc(c.holders, func(h gpu.Holder) bool { return h.PID == m.PID }); i >= 0 {
 			one.Command, one.Unit = c.holders[i].Command, c.holders[i].Unit
 		} else {
@@ -81,7 +83,7 @@ func (c processFinder) of(p status.Part, list []gpu.Process) []status.Process {
 	for _, h := range c.holders {
 		open := slices.Contains(h.Devices, p.RenderNode) || p.Card != "" && slices.Contains(h.Devices, p.Card)
 		if open && !slices.ContainsFunc(out, func(o status.Process) bool { return o.PID == h.PID }) {
-			out = append(out, status.Process{PID: h.PID, Command: h.Command, Unit: h.Unit, User: c.user(h.PID)})
+			out = append(out, status.Process{PID: h.PID, Command: h.Command, Unit: h.Unit, User: c.user(h.PID), Since: c.started(h.PID)})
 		}
 	}
 	sorting.By(out, func(a, b status.Process) int {
@@ -95,6 +97,16 @@ func bytes(p status.Process) uint64 {
 		return 0
 	}
 	return *p.Memory
+}
+
+// started returns when a process was started; the zero time if it has ended.
+func (c processFinder) started(pid int) time.Time {
+	at, known := c.starts[pid]
+	if !known {
+		at = procstat.Started(c.host.Path("proc", strconv.Itoa(pid))).Round(time.Second)
+		c.starts[pid] = at
+	}
+	return at
 }
 
 // user returns the user of a process; "" if it has ended.

@@ -3,13 +3,16 @@ package gather
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
+	"dcm/internal/linux/procstat"
 )
 
 func TestProcessFinder(t *testing.T) {
@@ -22,7 +25,12 @@ func TestProcessFinder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.Root, "proc/9/cgroup"), []byte("0::/dcm.slice/b.service\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := processFinder{host: h, users: make(map[uint32]string), holders: []gpu.Holder{
+	stat := "7 (python3) S" + strings.Repeat(" 0", 18) + " 100 0\n"
+	if err := os.WriteFile(filepath.Join(h.Root, "proc/7/stat"), []byte(stat), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	began := procstat.Started(filepath.Join(h.Root, "proc/7")).Round(time.Second)
+	c := processFinder{host: h, users: make(map[uint32]string), starts: make(map[int]time.Time), holders: []gpu.Holder{
 		{PID: 7, Command: "python3", Unit: "a.service", Devices: []string{"/dev/kfd", "/dev/dri/renderD129"}},
 		{PID: 8, Command: "card", Devices: []string{"/dev/dri/card9"}},
 		{PID: 12, Command: "elsewhere", Devices: []string{"/dev/dri/renderD130"}},
@@ -35,7 +43,7 @@ func TestProcessFinder(t *testing.T) {
 	}
 	want := []status.Process{
 		{PID: 9, Unit: "b.service", User: me, Memory: &much}, // its open files are not known
-		{PID: 7, Command: "python3", Unit: "a.service", User: me, Memory: &little},
+		{PID: 7, Command: "python3", Unit: "a.service", User: me, Since: began, Memory: &little},
 		{PID: 11, Memory: &little}, // a process that has ended
 		{PID: 8, Command: "card", User: me},
 	}
