@@ -187,7 +187,7 @@ function domains(cells) {
 function client(c, busy) {
     const state = c.load === "not-found" ? t("not installed") : c.sub ? `${c.active} (${c.sub})` : c.active;
     const stopped = busy && !c.back && c.load !== "not-found";
-    return { unit: c.unit, state: stopped ? t("stopped for the change") : state, back: c.back, idle: c.before !== "active" && c.active !== "active", stopped, result: c.result || "" };
+    return { unit: c.unit, state: stopped ? t("stopped for the change") : state, back: c.back, idle: c.before !== "active" && c.active !== "active", stopped, result: c.result || "", ended: Boolean(c.ended) };
 }
 
 const sharing = l => (l.exclusive ? t("exclusive") : l.share ? t("shared by $0", l.share) : "");

@@ -203,5 +203,6 @@ cockpit.locale({
     "to be $0, when its holders have ended": [null, "wird $0, sobald die Inhaber enden"],
     "undo: $0": [null, "rückgängig: $0"],
     "would be refused now": [null, "würde jetzt abgelehnt"],
+    "yes, ended later": [null, "ja, danach beendet"],
     "yes": [null, "ja"],
 });

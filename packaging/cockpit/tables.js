@@ -11,7 +11,7 @@ const names = list => el("span", { class: "dcm-names" }, list);
 const unseen = text => el("span", { class: "dcm-unseen" }, text);
 
 export const clients = list => table(t("Services restarted around a change"), [t("Unit"), t("State"), t("Restored")],
-    list.map(c => [unit(c.unit), c.state, c.stopped || c.idle && c.back ? "-" : el("span", { class: c.back ? "" : "dcm-bad" }, c.back ? t("yes") : t("no"))]),
+    list.map(c => [unit(c.unit), c.state, c.stopped || c.idle && c.back ? "-" : el("span", { class: c.back ? "" : "dcm-bad" }, c.ended ? t("yes, ended later") : c.back ? t("yes") : t("no"))]),
     t("No unit is restarted around a change."));
 
 // leases have a button for each that the user may end.

@@ -112,6 +112,22 @@ func TestGather_ClientBack(t *testing.T) {
 	}
 }
 
+// The administrator can stop a client after the restart, also with dcm-apply.service.
+func TestGather_ClientEnded(t *testing.T) {
+	for active, want := range map[string]bool{"active": false, "inactive": true, "failed": true, "activating": false} {
+		s := sources()
+		s.Daemon = func(context.Context) (*runstate.State, error) {
+			return &runstate.State{Phase: runstate.InSync, Clients: []runstate.Client{{Unit: "a.service", Before: "active", Now: "active", Back: true}}}, nil
+		}
+		s.Units = func(context.Context) (UnitStates, error) {
+			return UnitStates{Clients: []Client{{Unit: "a.service", Load: "loaded", Active: active}}}, nil
+		}
+		if c := Gather(t.Context(), time.Now(), s).Clients; len(c) != 1 || !c[0].Back || c[0].Ended != want {
+			t.Errorf("%s: got %+v, want ended %t", active, c, want)
+		}
+	}
+}
+
 // A client with Type=oneshot is inactive after it has ended.
 func TestGather_OneshotBack(t *testing.T) {
 	for _, tt := range []struct {

@@ -24,7 +24,9 @@ func addUnits(a *Account, asked bool, s UnitStates) {
 		was, known := before[c.Unit]
 		c.Before = was.Before
 		c.Back = !known || was.Back || c.Active == "active" || slices.Contains(s.Done, c.Unit) && c.Invocation != was.Invocation
+		c.Ended = was.Back && was.Active == "active" && (c.Active == "inactive" || c.Active == "failed")
 		if a.restarts(c.Unit) {
+			c.Ended = false
 			c.Before, c.Back = "active", c.Active == "active"
 		}
 		a.Clients = append(a.Clients, c)

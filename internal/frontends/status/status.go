@@ -216,6 +216,7 @@ type Client struct {
 	Ran      bool   `json:"ran"`    // it was active in this boot
 	Before   string `json:"before"` // state before the last restart; "" without a restart
 	Back     bool   `json:"back"`   // after the last restart it has its former state again, or is active
+	Ended    bool   `json:"ended"`  // it was active after the last restart, and ended later
 
 	Invocation string `json:"invocation"` // systemd's InvocationID of the last run; "" if not read, as for an active unit
 }

@@ -223,6 +223,8 @@ func lastRestart(c status.Client) string {
 	switch {
 	case !c.Back:
 		return "was " + c.Before + ", not back"
+	case c.Ended:
+		return "restarted, ended later"
 	case c.Before == "active":
 		return "restarted"
 	}
