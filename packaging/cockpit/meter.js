@@ -1,5 +1,5 @@
 // The repeated measurement of the partitions' use. Each one makes the driver query the GPUs, so there is
-// none while the page is not visible.
+// none while the page is not visible. The timer goes on, since the event of its return can be missed.
 
 const usageInterval = 10_000; // ms
 
@@ -9,9 +9,9 @@ export function meter(window, cockpit, measure) {
     const hidden = () => cockpit.hidden || window.document.visibilityState === "hidden";
     async function tick() {
         window.clearTimeout(timer);
-        if (running || hidden()) return;
+        if (running) return;
         running = true;
-        await measure().catch(() => {}); // the state shows why dcm does not answer
+        if (!hidden()) await measure().catch(() => {}); // the state shows why dcm does not answer
         running = false;
         timer = window.setTimeout(tick, usageInterval);
     }

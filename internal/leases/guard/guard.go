@@ -25,6 +25,10 @@ func IsOff(h *host.Host) bool {
 	return err == nil
 }
 
+// noNodesReason is why an exclusive partition is not in the table: its nodes are missing, or plain files as
+// those of a simulated node.
+const noNodesReason = "no exclusive partition has a device node (found none, want character devices)"
+
 // State is the state of the guard.
 type State string
 
@@ -33,7 +37,7 @@ const (
 	Loaded      State = "loaded"
 	Unused      State = "unused"      // nothing is exclusive
 	Off         State = "off"         // an administrator ran `dcm guard off`
-	Unsupported State = "unsupported" // this kernel cannot load the guard's program
+	Unsupported State = "unsupported" // this kernel cannot load the guard's program, or there are no device nodes
 	OutOfDate   State = "out-of-date" // its table does not match the exclusive partitions
 )
 
@@ -68,20 +72,28 @@ func ReadStatus(ctx context.Context, h *host.Host, observers []string) (Status, 
 			return out, err
 		}
 	}
-	switch {
-	case due != "":
-		out.State, out.Why = OutOfDate, due
-	case state.Why != "":
-		out.State, out.Why = Unsupported, state.Why
-	case state.Loaded:
-		out.State = Loaded
-	}
+	out.State, out.Why = stateOf(*state, due, h.Here() && Needed(h))
 	if !h.Here() {
 		return out, nil
 	}
 	open, err := Intruders(ctx, h, func(string) bool { return true })
 	out.Open = append(out.Open, open...)
 	return out, err
+}
+
+// stateOf returns the state of the guard with its reason. due is the result of [Due], and needed that of [Needed].
+func stateOf(state runstate.Guard, due string, needed bool) (State, string) {
+	switch {
+	case due != "":
+		return OutOfDate, due
+	case state.Why != "":
+		return Unsupported, state.Why
+	case state.Loaded:
+		return Loaded, ""
+	case needed: // the wanted table is empty, else the guard would be due
+		return Unsupported, noNodesReason
+	}
+	return Unused, ""
 }
 
 // Needed reports whether a reservation or a lease is exclusive, or whether the guard is loaded.

@@ -52,6 +52,26 @@ func TestGuardDue(t *testing.T) {
 	}
 }
 
+func TestStateOf(t *testing.T) {
+	for _, c := range []struct {
+		state  runstate.Guard
+		due    string
+		needed bool
+		want   State
+	}{
+		{runstate.Guard{}, "", false, Unused},
+		{runstate.Guard{}, "", true, Unsupported}, // no exclusive partition has a device node
+		{runstate.Guard{}, "dcm-guard has not run yet", true, OutOfDate},
+		{runstate.Guard{Loaded: true}, "", true, Loaded},
+		{runstate.Guard{Why: "this kernel has no guard"}, "", true, Unsupported},
+	} {
+		got, why := stateOf(c.state, c.due, c.needed)
+		if got != c.want || (why == "") != (got == Unused || got == Loaded) {
+			t.Errorf("%+v: got %s %q, want %s", c, got, why, c.want)
+		}
+	}
+}
+
 func TestGuardDue_ComparesTheTable(t *testing.T) {
 	entry := func(number uint64) runstate.GuardTable {
 		return runstate.GuardTable{
