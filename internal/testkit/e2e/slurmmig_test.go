@@ -53,8 +53,16 @@ mig = { "3g.40gb" = 2 }
 count = "rest"
 `
 
+// nvmlPlugin names the environment variable with the path of Slurm's gpu_nvml.so. Debian's slurmd has no such
+// plugin. It is built from the source of the same version of Slurm, after ./configure there, with nvml.h of
+// Debian's libnvidia-ml-dev:
+//
+//	gcc -shared -fPIC -DHAVE_NVML -DHAVE_MIG_SUPPORT -I. -o gpu_nvml.so \
+//		src/plugins/gpu/nvml/gpu_nvml.c src/plugins/gpu/common/gpu_common.c
+const nvmlPlugin = "DCM_SLURM_NVML"
+
 // TestSlurmMIG uses the printed GRES lines on a node with GPUs of both vendors, with the real slurmctld and
-// slurmd. Debian's slurmd has no plugin for NVML, so only the form with device nodes is tested.
+// slurmd.
 func TestSlurmMIG(t *testing.T) {
 	if os.Getenv("DCM_SLURM") == "" {
 		t.Skip("Slurm is tried by make test-slurm, which sets DCM_SLURM")
@@ -77,6 +85,7 @@ func TestSlurmMIG(t *testing.T) {
 		run  func(machine)
 	}{
 		{"jobs get instances", slurmInstances},
+		{"slurmd finds the instances with NVML", slurmNVML},
 		{"gres.conf after a change", slurmWritten},
 	} {
 		if !t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) }) {
@@ -113,6 +122,32 @@ func slurmInstances(m machine) {
 		m.t.Error("a job got three of two instances")
 	}
 	m.t.Log(m.run("slurmd -G 2>&1; scontrol show node gpu1 | grep -i gres"))
+}
+
+// slurmNVML: slurmd with NVML accepts the printed lines, and jobs get the UUIDs of instances.
+func slurmNVML(m machine) {
+	plugin := os.Getenv(nvmlPlugin)
+	if plugin == "" {
+		m.t.Skipf("AutoDetect=nvml needs a plugin that Debian does not have; %s names one", nvmlPlugin)
+	}
+	m.put("/usr/lib/x86_64-linux-gnu/slurm-wlm/gpu_nvml.so", string(only(m.t, plugin)))
+	gres, _, _ := strings.Cut(m.run("dcm slurm-conf --gres --nvml"), "\n\n")
+	m.t.Log(gres)
+	m.put("/etc/slurm/gres.conf", gres+"\n")
+	m.run("systemctl restart slurmctld slurmd")
+	m.t.Log(m.run("slurmd -G 2>&1; scontrol show node gpu1 | grep -i gres; sinfo -R"))
+	for _, request := range []string{threeG + ":2", oneG + "+me:1", oneG + ":6"} {
+		got := m.run(`srun --gres="$1" env | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'`, request)
+		_, number, _ := strings.Cut(strings.TrimPrefix(request, "gpu:"), ":")
+		if fmt.Sprint(strings.Count(got, "MIG-")) != number {
+			m.t.Errorf("%s: CUDA_VISIBLE_DEVICES is %s", request, got)
+		}
+	}
+	if r := m.try("timeout 60 srun --immediate=10 --gres=" + threeG + ":3 true"); r.Code == 0 {
+		m.t.Error("a job got three of two instances")
+	}
+	m.run("srun --gres=gpu:h100_80gb_hbm3:2 true; srun --gres=gpu:spx_nps1:4 true")
+	m.run("dcm slurm-conf --gres --write /etc/slurm/gres.conf")
 }
 
 // slurmWritten: a client unit keeps gres.conf right after a change, and drains the node if slurm.conf has

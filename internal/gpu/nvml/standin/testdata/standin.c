@@ -714,6 +714,42 @@ uint32_t nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device)
 	return NOT_FOUND;
 }
 
+uint32_t nvmlDeviceGetCount_v2(uint32_t *count)
+{
+	ENTER;
+	if (!ready || started != epoch)
+		return UNINITIALIZED;
+	*count = gpu_count;
+	return SUCCESS;
+}
+
+uint32_t nvmlDeviceGetHandleByIndex_v2(uint32_t index, void **device)
+{
+	if (index < gpu_count)
+		return nvmlDeviceGetHandleByPciBusId_v2(gpus[index].address, device);
+	return NOT_FOUND;
+}
+
+/* Each GPU is near to all CPUs. */
+uint32_t nvmlDeviceGetCpuAffinity(void *device, uint32_t size, unsigned long *set)
+{
+	CHECK(device, ON(DEVICE));
+	memset(set, 0, size * sizeof *set);
+	for (long i = sysconf(_SC_NPROCESSORS_ONLN); i-- > 0;)
+		if ((unsigned long)i / (8 * sizeof *set) < size)
+			set[i / (8 * sizeof *set)] |= 1ul << i % (8 * sizeof *set);
+	return SUCCESS;
+}
+
+const char *nvmlErrorString(uint32_t status) { return status == NOT_SUPPORTED ? "Not Supported" : "error of the stand-in"; }
+
+/* Functions that Slurm's plugin calls, for what the simulated GPUs do not have. */
+#define LACKS(function) uint32_t function(void) { return NOT_SUPPORTED; }
+LACKS(nvmlDeviceGetNvLinkState)
+LACKS(nvmlDeviceGetNvLinkRemotePciInfo_v2)
+LACKS(nvmlDeviceGetSupportedMemoryClocks)
+LACKS(nvmlDeviceGetSupportedGraphicsClocks)
+
 uint32_t nvmlDeviceGetPciInfo_v3(void *device, pci_t *p)
 {
 	CHECK(device, ON(DEVICE));
@@ -754,8 +790,13 @@ uint32_t nvmlDeviceGetUUID(void *device, char *text, uint32_t size)
 
 uint32_t nvmlDeviceGetName(void *device, char *text, uint32_t size)
 {
+	char name[160];
 	CHECK(device, ON(DEVICE) | ON(MIG_DEVICE));
-	return tell(text, size, g->name);
+	snprintf(name, sizeof name, "%s", g->name);
+	for (struct gi *i = gis; kind_of(device) == MIG_DEVICE && i < gis + gi_count; i++)
+		if (i->gpu == gpu && i->id == gi_of(device))
+			snprintf(name, sizeof name, "%s MIG %s", g->name, profiles[i->profile].name);
+	return tell(text, size, name);
 }
 
 uint32_t nvmlDeviceGetMinorNumber(void *device, uint32_t *minor)
