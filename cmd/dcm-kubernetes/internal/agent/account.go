@@ -84,6 +84,9 @@ func (a Account) Names(vendor string, addresses []string) (names []string) {
 	return names
 }
 
+// Starting reports whether dcm.service is starting. Its account may lack GPUs.
+func (a Account) Starting() bool { return a.Health.State == "starting" }
+
 // Rebooting reports whether the host is going to reboot for a run.
 func (a Account) Rebooting() bool { return a.Health.State == "rebooting" }
 

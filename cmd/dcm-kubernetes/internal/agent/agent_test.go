@@ -47,7 +47,7 @@ func once(text string) func(net.Listener) {
 func TestCalls(t *testing.T) {
 	c := serve(t, standin.NewDCM().Serve)
 	plan, err := c.PlanFor(t.Context(), text, "small")
-	if err != nil || len(plan.Steps) != 1 || !plan.Reload {
+	if err != nil || len(plan.Steps) != 8 || !plan.Reload {
 		t.Errorf("the plan is %+v, %v", plan, err)
 	}
 	used, err := c.UseFor(t.Context(), text, "small")

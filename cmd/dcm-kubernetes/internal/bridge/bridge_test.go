@@ -364,6 +364,34 @@ func TestDaemonDown_Waits(t *testing.T) {
 	w.until("success", func() bool { return w.state("n1") == "success" })
 }
 
+// The first account of a restarted daemon has no GPUs, and a device plugin may offer none at that time.
+func TestRestartedDaemon_NoEarlySuccess(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.budget(1)
+	offer := func(node standin.Object, n string) { standin.Sub(node, "status", "allocatable")["amd.com/gpu"] = n }
+	restarted := false
+	w.api.After = func(tree standin.Tree, node standin.Object) {
+		w.follow(tree, node)
+		if !restarted && strings.Contains(fmt.Sprint(standin.Sub(node, "metadata", "annotations")[cluster.Operation]), `"refreshing"`) {
+			restarted = true
+			w.dcm["n1"].Starting(true)
+			offer(tree.Get(nodes+"n1"), "0")
+		}
+	}
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the reason", func() bool {
+		return strings.HasSuffix(w.condition("n1"), "waits for dcm to report the GPUs after its start or run")
+	})
+	w.api.Do(func(tree standin.Tree) {
+		o := tree.Get(nodes + "n1")
+		offer(o, "64")
+		tree.Put(nodes+"n1", o)
+	})
+	w.dcm["n1"].Starting(false)
+	w.until("success", func() bool { return w.state("n1") == "success" && w.atRest("n1") == nil })
+}
+
 // The agent is killed at each request, before and after its effect. The next agent completes the
 // change.
 func TestKillAtAnyRequest_Completes(t *testing.T) {

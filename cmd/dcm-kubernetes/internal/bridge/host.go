@@ -40,6 +40,7 @@ func (h *hostState) now(v *vendor.Vendor) (sequence.Host, bool) {
 		mig := a.MIG()
 		host.Partitions, host.Whole, host.Empty = mig.Partitions, mig.GPUs, mig.Empty
 	}
+	host.Unread = a.Starting() || len(host.Partitions) == 0 && host.Whole == 0
 	return host, h.known
 }
 

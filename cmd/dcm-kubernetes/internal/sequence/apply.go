@@ -115,6 +115,10 @@ func refreshing(s Input, op Operation) Step {
 	if stale := slices.DeleteFunc(staying, func(p Pod) bool { return !slices.Contains(op.Stale, p.UID) }); len(stale) > 0 {
 		return Step{Act: Delete{Pods: stale}, Condition: isFalse("Refreshing", "restarts pods that tolerate the taint: "+list(stale))}
 	}
+	if s.Host.Running || s.Host.Unread {
+		// Without GPUs a node that offers nothing would match.
+		return Step{Act: Wait{For: s.Times.Look}, Condition: isFalse("Refreshing", "waits for dcm to report the GPUs after its start or run")}
+	}
 	if missing := missing(s, op); missing != "" {
 		message := "waits for " + missing
 		if waited := s.Now.Sub(op.Since); waited >= s.Times.Refresh {

@@ -167,6 +167,7 @@ type Host struct {
 	Down       string // why dcm cannot be queried; "" if it can
 	Running    bool   // a run is in progress
 	Rebooting  bool   // the host is going to reboot for it
+	Unread     bool   // dcm has not read the GPUs since its start
 	Effective  string // the effective profile
 	InSync     bool
 	Problem    string         // the problems with their hints

@@ -237,6 +237,14 @@ func TestNext(t *testing.T) {
 			s.Node.Op.Listed, s.Node.Op.Stale = true, []string{"u"}
 		}, "patch success last=success SuccessfullyPartitioned"},
 		{"one resource name", at(sequence.Refreshing, 0), func(s *sequence.Input) { s.Pods = operand(plain) }, "patch success last=success SuccessfullyPartitioned"},
+		{"dcm was restarted and has not read the GPUs", at(sequence.Refreshing, 0), func(s *sequence.Input) {
+			s.Pods, s.Node.Allocatable = operand(plain), map[string]int64{"amd.com/gpu": 0}
+			s.Host.Unread, s.Host.Partitions = true, nil
+		}, "sequence.Wait {For:5s}"},
+		{"a run of dcm while refreshing", at(sequence.Refreshing, 0), func(s *sequence.Input) {
+			s.Pods, s.Node.Allocatable = operand(plain), map[string]int64{"amd.com/gpu": 0}
+			s.Host.Running, s.Host.Partitions = true, nil
+		}, "sequence.Wait {For:5s}"},
 		{"a resource name for each mode", at(sequence.Refreshing, 0), func(s *sequence.Input) {
 			s.Pods, s.Host.Partitions = operand(plain), map[string]int{"cpx_nps1": 64, "spx_nps1": 4}
 			s.Node.Allocatable = map[string]int64{"amd.com/cpx_nps1": 64, "amd.com/spx_nps1": 4, "amd.com/gpu": 0}

@@ -33,24 +33,30 @@ type DCM struct {
 	mig []string // the instances of each H100, separated by blanks; nil for AMD
 
 	mu        sync.Mutex
-	compute   string
-	memory    string
+	modes     []mode // of each GPU of AMD
 	effective string
 	running   bool
 	away      bool
+	starting  bool
 	missed    int // calls of UseFor to leave unanswered
 	uses      int
 	version   time.Time
 	changed   chan struct{}
 }
 
+// mode is the mode of a GPU of AMD.
+type mode struct{ compute, memory string }
+
 // NewDCM returns a DCM with undivided GPUs.
 func NewDCM() *DCM {
-	return &DCM{compute: "SPX", memory: "NPS1", version: time.Unix(1, 0), changed: make(chan struct{})}
+	return &DCM{modes: slices.Repeat([]mode{{"SPX", "NPS1"}}, GPUs), version: time.Unix(1, 0), changed: make(chan struct{})}
 }
 
 // Away stops or resumes the daemon's replies.
 func (d *DCM) Away(away bool) { d.change(func() { d.away = away }) }
+
+// Starting makes the daemon report, as after a restart, that it has not read the GPUs.
+func (d *DCM) Starting(starting bool) { d.change(func() { d.starting = starting }) }
 
 // SetClockBack sets the host's clock back. Accounts that follow have earlier times.
 func (d *DCM) SetClockBack(by time.Duration) { d.change(func() { d.version = d.version.Add(-by) }) }
@@ -86,7 +92,11 @@ func (d *DCM) Partitions() int {
 	if d.mig != nil {
 		return len(strings.Fields(strings.ReplaceAll(strings.Join(d.mig, " "), off, "whole")))
 	}
-	return GPUs * parts(d.compute)
+	n := 0
+	for _, m := range d.modes {
+		n += parts(m.compute)
+	}
+	return n
 }
 
 // Modes counts the partitions by mode, as an account does.
@@ -103,18 +113,22 @@ func parts(compute string) int {
 func (d *DCM) Account(context.Context) (agent.Account, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.mig != nil {
+	var a agent.Account
+	switch {
+	case d.starting:
+		a.Version, a.Taken, a.Profile.Effective, a.Health.State = 1, d.version, d.effective, "starting"
+		return a, nil
+	case d.mig != nil:
 		return d.h100(), nil
 	}
-	var a agent.Account
 	a.Version, a.Taken = 1, d.version
 	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, true, "healthy"
 	if d.running {
 		a.Health.State = "changing"
 	}
-	for i := range GPUs {
-		a.GPUs = append(a.GPUs, agent.GPU{Index: i, Address: Address(i), Vendor: "amd", Partitions: parts(d.compute)})
-		a.GPUs[i].Mode.Compute, a.GPUs[i].Mode.Memory = d.compute, d.memory
+	for i, m := range d.modes {
+		a.GPUs = append(a.GPUs, agent.GPU{Index: i, Address: Address(i), Vendor: "amd", Partitions: parts(m.compute)})
+		a.GPUs[i].Mode.Compute, a.GPUs[i].Mode.Memory = m.compute, m.memory
 	}
 	return a, nil
 }
@@ -148,24 +162,36 @@ func (d *DCM) change(f func()) {
 	d.changed = make(chan struct{})
 }
 
-// mode returns the mode of a profile in a config.json. Each profile is one line.
-func mode(text, profile string) (compute, memory string, err error) {
+// modes returns the modes of all GPUs in a profile of a config.json. A row without a number is for the
+// remaining GPUs.
+func modes(text, profile string) ([]mode, error) {
 	var config struct {
 		Profiles map[string]struct {
 			Rows []struct {
 				Compute string `json:"computePartition"`
 				Memory  string `json:"memoryPartition"`
+				Count   int    `json:"numGPUsAssigned"`
 			} `json:"profiles"`
 		} `json:"gpu-config-profiles"`
 	}
 	if err := json.Unmarshal([]byte(text), &config); err != nil {
-		return "", "", &agent.Refusal{Name: agent.InvalidConfiguration, Message: "config.json: " + err.Error()}
+		return nil, &agent.Refusal{Name: agent.InvalidConfiguration, Message: "config.json: " + err.Error()}
 	}
-	p, ok := config.Profiles[profile]
-	if !ok || len(p.Rows) == 0 || parts(p.Rows[0].Compute) == 0 {
-		return "", "", &agent.Refusal{Name: agent.NoSuchProfile, Profile: profile, Accepted: slices.Sorted(maps.Keys(config.Profiles))}
+	var out []mode
+	for _, row := range config.Profiles[profile].Rows {
+		n := GPUs - len(out)
+		if row.Count > 0 {
+			n = min(n, row.Count)
+		}
+		if parts(row.Compute) == 0 {
+			return nil, &agent.Refusal{Name: agent.NoSuchProfile, Profile: profile, Message: row.Compute + " is no mode"}
+		}
+		out = append(out, slices.Repeat([]mode{{row.Compute, row.Memory}}, n)...)
 	}
-	return p.Rows[0].Compute, p.Rows[0].Memory, nil
+	if len(out) < GPUs {
+		return nil, &agent.Refusal{Name: agent.NoSuchProfile, Profile: profile, Accepted: slices.Sorted(maps.Keys(config.Profiles))}
+	}
+	return out, nil
 }
 
 // PlanFor returns the plan of a profile.
@@ -173,7 +199,7 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	if d.mig != nil {
 		return d.planMIG(text, profile)
 	}
-	compute, memory, err := mode(text, profile)
+	want, err := modes(text, profile)
 	if err != nil {
 		return agent.Plan{}, err
 	}
@@ -182,11 +208,12 @@ func (d *DCM) PlanFor(_ context.Context, text, profile string) (agent.Plan, erro
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	plan := agent.Plan{Reload: memory != d.memory}
-	if compute != d.compute || memory != d.memory {
-		plan.Steps = []string{fmt.Sprintf("%s/%s to %s/%s", d.compute, d.memory, compute, memory)}
-		for i := range GPUs {
+	var plan agent.Plan
+	for i, m := range d.modes {
+		if m != want[i] {
+			plan.Steps = append(plan.Steps, fmt.Sprintf("GPU %d from %s/%s to %s/%s", i, m.compute, m.memory, want[i].compute, want[i].memory))
 			plan.GPUs = append(plan.GPUs, Address(i))
+			plan.Reload = plan.Reload || m.memory != want[i].memory
 		}
 	}
 	return plan, nil
@@ -202,10 +229,10 @@ func (d *DCM) target(text, profile string) (func() bool, error) {
 			return changed
 		}, err
 	}
-	compute, memory, err := mode(text, profile)
+	want, err := modes(text, profile)
 	return func() bool {
-		changed := compute != d.compute || memory != d.memory
-		d.compute, d.memory = compute, memory
+		changed := !slices.Equal(want, d.modes)
+		d.modes = want
 		return changed
 	}, err
 }
