@@ -89,19 +89,19 @@ func TestPicture_Stages(t *testing.T) {
 `}, {38, `
   ✓ stop 3 services                       1.0 s
   ✓ request NPS4 for 3 GPUs               0.5 s
-  ⠹ reload the driver                     36 s   the last took 71 s
+  ⠹ reload the driver                     37 s   the last took 71 s
     switch 3 GPUs to CPX                  waiting
     start 3 services
 `}, {62.5, `
   ✓ stop 3 services                       1.0 s
   ✓ request NPS4 for 3 GPUs               0.5 s
-  ✓ reload the driver                     58 s
+  ✓ reload the driver                     59 s
   ⠹ switch 3 GPUs to CPX                  2.5 s, 2 of 3
     start 3 services
 `}, {66, `
   ✓ stop 3 services                       1.0 s
   ✓ request NPS4 for 3 GPUs               0.5 s
-  ✓ reload the driver                     58 s
+  ✓ reload the driver                     59 s
   ✓ switch 3 GPUs to CPX                  3.0 s
   ✓ start 3 services                      2.0 s
 `},
