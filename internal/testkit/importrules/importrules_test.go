@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 	"internal/leases/reservation":       {"internal/gpu/made", "internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/gpu", "internal/leases/lease", "internal/leases/placement", "internal/linux/systemd"},
 	"internal/leases/guard":             {"internal/engine/host", "internal/engine/runstate", "internal/leases/exclusive"},
 	"internal/leases/drain":             {"internal/engine/host", "internal/engine/runstate", "internal/linux/filelock"},
-	"internal/frontends/status/gather":  {"internal/engine/apply", "internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/frontends/status", "internal/gpu", "internal/leases/drain", "internal/leases/exclusive", "internal/leases/guard", "internal/leases/reservation", "internal/linux/systemd"},
+	"internal/frontends/status/gather":  {"internal/engine/apply", "internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/frontends/status", "internal/gpu", "internal/leases/drain", "internal/leases/exclusive", "internal/leases/guard", "internal/leases/reservation", "internal/linux/procstat", "internal/linux/systemd"},
 	"internal/app/plan":                 {"internal/engine/apply", "internal/engine/config", "internal/engine/daemon", "internal/engine/host", "internal/engine/runstate", "internal/frontends/status", "internal/frontends/status/gather", "internal/gpu", "internal/leases/reservation", "internal/linux/systemd"},
 	"internal/app/selftest":             {"internal/engine/config", "internal/engine/host", "internal/engine/runstate", "internal/linux/statefile", "internal/frontends/status/gather", "internal/gpu"},
 	"internal/exitcode":                 {},
