@@ -131,7 +131,7 @@ func TestFiles_ContextEnds(t *testing.T) {
 	if wait(t, ch) {
 		t.Fatal("a signal instead of the channel's end")
 	}
-	for late := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+	for late := testdeadline.After(10 * time.Second); ; runtime.Gosched() {
 		var stacks bytes.Buffer
 		if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
 			t.Fatal(err)
@@ -139,8 +139,10 @@ func TestFiles_ContextEnds(t *testing.T) {
 		if !bytes.Contains(stacks.Bytes(), []byte("fsnotify")) {
 			return
 		}
-		if time.Now().After(late) {
+		select {
+		case <-late:
 			t.Fatalf("goroutines left after the channel was closed:\n%s", &stacks)
+		default:
 		}
 	}
 }

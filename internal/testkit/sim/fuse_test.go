@@ -17,6 +17,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/testkit/sim"
 	"dcm/internal/testkit/sim/simtest"
+	"dcm/internal/testkit/testdeadline"
 )
 
 const first, second = partition.Address("0000:05:00.0"), partition.Address("0000:26:00.0")
@@ -192,9 +193,11 @@ func TestFUSE_HangingWriter(t *testing.T) {
 	if err := writer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); n.State().ComputeWrites == 0; runtime.Gosched() {
-		if time.Since(begun) > 10*time.Second {
+	for late := testdeadline.After(10 * time.Second); n.State().ComputeWrites == 0; runtime.Gosched() {
+		select {
+		case <-late:
 			t.Fatal("the writer never wrote")
+		default:
 		}
 	}
 	expect(t, "another GPU", write(file(n, second, "current_compute_partition"), "CPX"), nil)
