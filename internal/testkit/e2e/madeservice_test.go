@@ -39,6 +39,8 @@ func (m machine) withServices() {
 func (m machine) nothingMade() {
 	m.t.Helper()
 	m.until("ls -R /dev/dcm-made; systemctl list-units --all 'dcm-make@*'; [ -z \"$(ls /dev/dcm-made 2>/dev/null)\" ]")
+	// The daemon's status follows the list.
+	m.until("dcm partitions; [ $(dcm partitions | grep -c '" + dynamicGPU + "-') = 1 ]")
 	if parts := m.partsOf(dynamicGPU); len(parts) != 1 || parts["2g.20gb"].Name == "" {
 		m.t.Errorf("partitions without services: want 2g.20gb, got %+v", parts)
 	}
