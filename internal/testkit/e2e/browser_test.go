@@ -65,7 +65,7 @@ func (b browser) does(what func(context.Context) error) {
 	if b.s != nil {
 		b.picture("failure")
 		var page string
-		b.s.Read(b.t.Context(), "return document.body.innerText", &page)
+		b.s.Read(b.t.Context(), "return `visibility: ${document.visibilityState}, hidden in Cockpit: ${window.cockpit?.hidden}\\n` + document.body.innerText", &page)
 		b.t.Logf("text of the page:\n%s", page)
 	}
 	b.t.Fatal(err)
