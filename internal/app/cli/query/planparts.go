@@ -11,6 +11,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
 // plannedPart is a partition of a GPU that a plan changes.
@@ -59,7 +60,7 @@ func usersOf(name, node string, a status.Account) []string {
 	return users
 }
 
-// printParts prints the partitions with users. The others matter to no unit.
+// printParts prints the partitions with users, those with the same users in one line. The others matter to no unit.
 func printParts(con *console.Console, parts []plannedPart) {
 	for i, verb := range []string{"change or disappear", "stay"} {
 		used := slices.DeleteFunc(slices.Clone(parts), func(p plannedPart) bool { return p.Stays != (i == 1) || len(p.Users) == 0 })
@@ -67,8 +68,17 @@ func printParts(con *console.Console, parts []plannedPart) {
 			continue
 		}
 		con.Printf("Partitions in use that %s:\n", verb)
-		for _, p := range used {
-			con.Printf("  %s: %s\n", strings.TrimSpace(p.Name+" "+p.Mode), strings.Join(p.Users, ", "))
+		for len(used) > 0 {
+			first := used[0]
+			same := func(p plannedPart) bool { return p.Mode == first.Mode && slices.Equal(p.Users, first.Users) }
+			var names []string
+			for _, p := range used {
+				if same(p) {
+					names = append(names, p.Name)
+				}
+			}
+			used = slices.DeleteFunc(used, same)
+			con.Labelled("  ", strings.TrimSpace(text.Partitions(names)+" "+first.Mode)+": "+strings.Join(first.Users, ", "))
 		}
 	}
 }

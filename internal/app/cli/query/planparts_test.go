@@ -44,9 +44,10 @@ func TestPlannedParts(t *testing.T) {
 	if diff := cmp.Diff(want, parts); diff != "" {
 		t.Errorf("parts (-want +got):\n%s", diff)
 	}
+	parts = append(parts, plannedPart{a + "-2", a, "3g.40gb", false, []string{"python", "dcm-lease-1000-4f1c09aa.scope"}})
 	var out bytes.Buffer
 	printParts(&console.Console{Out: &out}, parts)
-	text := "Partitions in use that change or disappear:\n  0000:05:00.0-1 3g.40gb: python, dcm-lease-1000-4f1c09aa.scope\n" +
+	text := "Partitions in use that change or disappear:\n  0000:05:00.0-[1-2] 3g.40gb: python, dcm-lease-1000-4f1c09aa.scope\n" +
 		"Partitions in use that stay:\n  0000:05:00.0-0 4g.40gb: vllm.service\n"
 	if diff := cmp.Diff(text, out.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
