@@ -59,6 +59,11 @@ func Ansible() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "ansible-lint", "python3-apt"}}
 }
 
+// DNF has Ansible with dnf, rpm and what makes a repository. Only make test-ansible uses it.
+func DNF() Recipe {
+	return Recipe{Suite: "trixie", Packages: []string{"ansible-core", "createrepo-c", "dnf", "gpg", "gpg-agent", "python3-dnf", "rpm"}}
+}
+
 // Slurm is a node with its controller. Only make test-slurm uses it.
 func Slurm() Recipe {
 	return Recipe{Suite: "trixie", Packages: []string{"iproute2", "munge", "slurm-client", "slurmctld", "slurmd"}}
