@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -27,7 +28,7 @@ ExecStart=sh -c 'cat /sys/bus/pci/devices/0000:05:00.0/current_compute_partition
 WantedBy=multi-user.target
 `
 
-// TestKubernetes runs the tests of the agent's module with the dcm of a simulated node. The
+// TestKubernetes runs the tests of the agent's module with the dcm of a simulated node of each vendor. The
 // agent and the simulated cluster are outside of the container.
 func TestKubernetes(t *testing.T) {
 	if os.Getenv("DCM_KUBERNETES") == "" {
@@ -45,7 +46,10 @@ func TestKubernetes(t *testing.T) {
 		m.run("systemctl restart dcm")
 		m.opened("active")
 		m.used()
-		m.driven("TestOneHost")
+		m.driven("TestOneHost", map[string]string{
+			"hang":   stoppable + "dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever --times always",
+			"linger": "dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang 5s",
+		})
 		m.dividedBeforeKubelet()
 		t.Log(m.run("dcm report --list; dcm status || :"))
 	})
@@ -88,15 +92,16 @@ func (m machine) dividedBeforeKubelet() {
 	}
 }
 
-// hanging makes the next change hang until a reboot kills it.
-const hanging = `mkdir -p /run/systemd/system/dcm-apply.service.d
+// stoppable shortens the time until a reboot kills a change that hangs.
+const stoppable = `mkdir -p /run/systemd/system/dcm-apply.service.d
 printf '[Service]\nTimeoutStopSec=2s\n' >/run/systemd/system/dcm-apply.service.d/stop.conf
 systemctl daemon-reload
-dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever --times always`
+`
 
-// driven runs a test of the agent's module with this machine's dcm. The test can request a
-// reboot of the machine, also during a change.
-func (m machine) driven(test string) {
+// driven runs a test of the agent's module with this machine's dcm. The test can request a reboot of the
+// machine, a kill of dcm, and these commands: hang makes the next change hang until a reboot, linger for
+// some time, or until "go on".
+func (m machine) driven(test string, commands map[string]string) {
 	m.t.Helper()
 	l, err := net.Listen("unix", filepath.Join(m.t.TempDir(), "asked"))
 	if err != nil {
@@ -126,7 +131,7 @@ func (m machine) driven(test string) {
 	for {
 		select {
 		case conn := <-asked:
-			m.asked(conn)
+			m.asked(conn, commands)
 		case err := <-done:
 			m.t.Logf("%s", out)
 			if err != nil {
@@ -137,46 +142,53 @@ func (m machine) driven(test string) {
 	}
 }
 
-func (m machine) asked(conn net.Conn) {
+func (m machine) asked(conn net.Conn, commands map[string]string) {
 	m.t.Helper()
 	defer conn.Close()
-	what, err := bufio.NewReader(conn).ReadString('\n')
-	switch {
-	case err != nil:
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
 		m.t.Fatal(err)
-	case what == "hang\n":
-		m.run(hanging)
-	case what == "reboot\n":
+	}
+	switch what := strings.TrimSpace(line); what {
+	case "reboot":
 		m.reboot()
 		m.opened("active")
+	case "kill":
+		m.run("systemctl kill --signal=KILL dcm dcm-apply dcm-agent || :")
+	case "hang", "linger", "go on":
+		m.run(commands[what])
 	default:
 		m.t.Fatalf("unknown request %q", what)
 	}
 	fmt.Fprintln(conn, m.agentSocket())
 }
 
-// agentsOfNVIDIA: an agent partitions NVIDIA GPUs and can read them, with the drop-in that the
-// generator adds for them.
+// agentsOfNVIDIA is the NVIDIA part of TestKubernetes. The agent can read and partition NVIDIA GPUs, with
+// the drop-in that the generator adds for them.
 func agentsOfNVIDIA(t *testing.T, recipe e2e.Recipe, p product) {
 	lib, err := standin.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := nvidiaNode(t, recipe, p, "a30-4", lib, nil)
-	m.put(settings, geometries("off", boards()["a30-4"])+agentsOn)
+	// A fault ends with the boot.
+	const faults = "/etc/systemd/system/e2e-node.service.d/faults.conf"
+	seed := e2e.Seed{faults: {Content: []byte("[Service]\nExecStartPre=-sed -i /^knob/d " + e2e.MIGState + "\n")}}
+	maps.Copy(seed, driverlessNVIDIA())
+	m := nvidiaNode(t, recipe, p, "h100-8", lib, seed)
+	m.put(settings, geometries("off", of80())+agentsOn)
 	m.run("systemctl restart dcm")
 	m.opened("active")
-	if r := m.useFor("[profiles.quarters]\nmig = { \"1g.6gb\" = 4 }\n", "quarters"); r.Code != 0 || !strings.Contains(r.Stdout, "applied") {
-		t.Errorf("UseFor: %+v", r)
-	}
-	if r := m.ask("Account", map[string]string{}); strings.Count(r.Stdout, `"1g.6gb/1g.6gb`) == 0 && strings.Count(r.Stdout, "1g.6gb") < 16 {
-		t.Errorf("Account: want the instances, got %s", r.Stdout)
-	}
 	devices := m.show("dcm-agent.service", "DeviceAllow", "DropInPaths")
-	t.Log(devices)
 	if !strings.Contains(devices["DropInPaths"], "/dcm-agent.service.d/50-dcm.conf") || !strings.Contains(m.run("systemctl cat dcm-agent"), "DeviceAllow=char-195 rw") {
 		t.Errorf("devices of dcm-agent.service: %s", devices)
 	}
+	const hang = "echo knob hang nvmlDeviceCreateGpuInstanceWithPlacement >>" + e2e.MIGState
+	m.driven("TestOneHost", map[string]string{
+		"hang":   stoppable + hang,
+		"linger": hang,
+		"go on":  "sed -i /^knob/d " + e2e.MIGState,
+	})
+	t.Log(m.run("dcm report --list; dcm status || :"))
 }
 
 func (m machine) agentSocket() string {

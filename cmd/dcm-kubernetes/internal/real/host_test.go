@@ -16,17 +16,35 @@ import (
 	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // booted is a simulated node with the real dcm, booted by internal/testkit/e2e.
 type booted struct {
 	*world
-	client client.Client
-	link   string // link to the socket of this boot
-	asked  string // directory of the requests to the host
+	vendor   *vendor.Vendor
+	profiles []choice // in turn
+	client   client.Client
+	link     string // link to the socket of this boot
+	asked    string // directory of the requests to the host
 }
 
-// TestOneHost uses one node with the real dcm.
+// choice is a profile and the number of partitions that it has on the node.
+type choice struct {
+	profile    string
+	partitions int
+}
+
+// halves is a configuration that mig-parted does not generate.
+const halves = `version: v1
+mig-configs:
+  halves:
+  - devices: all
+    mig-enabled: true
+    mig-devices: {"3g.40gb": 2}
+`
+
+// TestOneHost uses one node with the real dcm. Its GPUs decide which vendor's labels it has.
 func TestOneHost(t *testing.T) {
 	socket := os.Getenv("DCM_SOCKET")
 	if socket == "" {
@@ -35,18 +53,45 @@ func TestOneHost(t *testing.T) {
 	h := &booted{world: newWorld(t), link: filepath.Join(t.TempDir(), "socket"), asked: os.Getenv("DCM_HOST")}
 	h.client = client.Client{Socket: h.link}
 	h.turnTo(socket)
+	h.vendor, h.profiles = vendor.AMD, []choice{{"small", 64}, {"whole", 8}}
+	if h.dcm().MIG().GPUs > 0 {
+		h.vendor, h.profiles = vendor.NVIDIA, []choice{{"all-1g.10gb", 56}, {"halves", 16}}
+		h.config("config.yaml", halves)
+	}
 	h.plugin()
-	h.join("host", func() int { return sequence.Host{Partitions: h.account().Partitions()}.Total() })
+	h.operands()
+	h.join("host", h.dcm)
+	if h.vendor == vendor.NVIDIA {
+		h.operated("host")
+	}
 	h.enlist("host")
 	h.play()
 	h.budget(1)
-	h.until("the plugin", []string{"host"}, func(o object) bool { return sub(o, "status", "allocatable")["amd.com/gpu"] != nil })
+	h.until("the plugin", []string{"host"}, func(o object) bool {
+		return strings.Contains(fmt.Sprint(sub(o, "status", "allocatable")), h.vendor.Name+".com/")
+	})
 	program := h.program()
 	t.Run("from label to success", func(t *testing.T) { h.times(t, program) })
 	a := h.agent(program, "host", h.link)
 	t.Run("an unknown profile", h.unknown)
-	for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing} {
-		t.Run("a reboot in phase "+string(at), func(t *testing.T) { h.rebootAt(t, a, at) })
+	for _, what := range []struct {
+		name   string
+		hang   string
+		happen func(let func())
+	}{
+		{"agent killed", "linger", func(let func()) { a.kill(); a.start(); let() }},
+		{"dcm killed", "linger", func(let func()) { h.ask("kill"); let() }},
+		{"host rebooted", "hang", func(let func()) {
+			a.kill()
+			h.turnTo(h.ask("reboot"))
+			let()
+			a.start()
+			h.rebooted("host")
+		}},
+	} {
+		for _, at := range []sequence.Phase{sequence.Waiting, sequence.Draining, sequence.Applying, sequence.Refreshing} {
+			t.Run(what.name+" in phase "+string(at), func(t *testing.T) { h.interrupt(t, at, what.hang, what.happen) })
+		}
 	}
 }
 
@@ -58,11 +103,11 @@ func (h *booted) turnTo(socket string) {
 	}
 }
 
-// account returns the account of dcm. It waits until dcm answers.
-func (h *booted) account() client.Account {
+// dcm returns the account of the real dcm. It waits until dcm answers and has read the GPUs.
+func (h *booted) dcm() client.Account {
 	for {
 		a, err := h.client.Account(h.ctx)
-		if err == nil {
+		if err == nil && !a.Starting() && (len(a.GPUs) > 0 || a.Running()) {
 			return a
 		}
 		select {
@@ -74,14 +119,30 @@ func (h *booted) account() client.Account {
 	}
 }
 
+// next selects the profile that the GPUs do not have.
+func (h *booted) next() choice {
+	l := h.profiles[0]
+	if h.divided("host") == l.partitions {
+		l = h.profiles[1]
+	}
+	h.mark("host", h.vendor.Profile, l.profile)
+	return l
+}
+
+func (h *booted) applied(profile, state string) func(object) bool {
+	return appliedOf(h.vendor, profile, state)
+}
+
+// work creates a pod that uses a GPU.
+func (h *booted) work(name string) { h.jobOn(name, "host", h.vendor.Name+".com/gpu") }
+
 // success waits until the profile is on the GPUs, and checks the node.
-func (h *booted) success(t *testing.T, profile string) {
+func (h *booted) success(t *testing.T, l choice) {
 	t.Helper()
-	h.until("success", []string{"host"}, applied(profile, "success"))
+	h.until("success", []string{"host"}, h.applied(l.profile, "success"))
 	h.free()
-	want := map[string]int{"small": 64, "whole": 8}[profile]
-	if wrong := h.wrong("host"); wrong != nil || h.divided("host") != want {
-		t.Errorf("%s: %q; %d partitions", profile, wrong, h.divided("host"))
+	if wrong := h.wrong("host"); wrong != nil || h.divided("host") != l.partitions {
+		t.Errorf("%s: %q; %d partitions, want %d", l.profile, wrong, h.divided("host"), l.partitions)
 	}
 }
 
@@ -91,15 +152,15 @@ func (h *booted) times(t *testing.T, program string) {
 	defer a.kill()
 	for _, with := range []bool{false, true} {
 		var took []time.Duration
-		for i, profile := range []string{"small", "whole", "small", "whole", "small", "whole"} {
+		for i := range 6 {
 			if with {
-				h.job("job-"+string(rune('a'+i)), "host")
+				h.work(fmt.Sprint("job-", i))
 			}
 			begun := time.Now()
-			h.label("host", profile)
-			h.until("success", []string{"host"}, applied(profile, "success"))
+			l := h.next()
+			h.until("success", []string{"host"}, h.applied(l.profile, "success"))
 			took = append(took, time.Since(begun).Round(time.Millisecond))
-			h.success(t, profile)
+			h.success(t, l)
 		}
 		slices.Sort(took)
 		t.Logf("from label to success, with a pod to evict %v: %v in the middle of %v", with, took[len(took)/2], took)
@@ -108,9 +169,9 @@ func (h *booted) times(t *testing.T, program string) {
 
 func (h *booted) unknown(t *testing.T) {
 	before := h.divided("host")
-	h.label("host", "tiny")
+	h.mark("host", h.vendor.Profile, "tiny")
 	h.until("failure", []string{"host"}, func(o object) bool {
-		return applied("tiny", "failure")(o) && strings.HasPrefix(condition(o), "False NonExistentProfile: ")
+		return h.applied("tiny", "failure")(o) && strings.HasPrefix(condition(o), "False NonExistentProfile: ")
 	})
 	t.Log(condition(h.do(http.MethodGet, nodes+"/host", nil)))
 	if h.divided("host") != before {
@@ -118,23 +179,33 @@ func (h *booted) unknown(t *testing.T) {
 	}
 }
 
-// rebootAt reboots the host in a phase. The agent ends and starts with the host.
-func (h *booted) rebootAt(t *testing.T, a *agent, at sequence.Phase) {
-	profile := map[int]string{8: "small", 64: "whole"}[h.divided("host")]
-	let := h.stopAt(at)
-	h.job("job-"+string(at), "host")
-	h.label("host", profile)
-	h.until(string(at), []string{"host"}, func(o object) bool { return phase(o) == at || applied(profile, "success")(o) })
-	a.kill()
+// interrupt stops a change in a phase, and lets something happen there, which then lets it continue. The
+// change is completed.
+func (h *booted) interrupt(t *testing.T, at sequence.Phase, hang string, happen func(let func())) {
+	let := h.stopAt(at, hang)
+	h.work(strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())))
+	l := h.next()
+	h.until(string(at), []string{"host"}, func(o object) bool { return phase(o) == at || h.applied(l.profile, "success")(o) })
+	if at == sequence.Applying {
+		h.running()
+	}
 	was := phase(h.do(http.MethodGet, nodes+"/host", nil))
-	h.turnTo(h.ask("reboot"))
-	let()
-	a.start()
-	h.rebooted("host")
-	h.success(t, profile)
-	t.Logf("rebooted in phase %q (want %q): success", was, at)
+	happen(let)
+	h.success(t, l)
+	t.Logf("in phase %q (want %q): success", was, at)
 	if was != at {
-		t.Errorf("rebooted in phase %q", was)
+		t.Errorf("phase %q", was)
+	}
+}
+
+// running waits until dcm changes the GPUs.
+func (h *booted) running() {
+	for !h.dcm().Running() {
+		select {
+		case <-h.ctx.Done():
+			h.t.Fatal("dcm does not change the GPUs")
+		case <-time.After(100 * time.Millisecond): // accounts are not followed here
+		}
 	}
 }
 
@@ -156,8 +227,8 @@ func (h *booted) ask(what string) (socket string) {
 	return strings.TrimSpace(string(answer))
 }
 
-// stopAt stops a change in a phase.
-func (h *booted) stopAt(at sequence.Phase) (let func()) {
+// stopAt stops a change in a phase. hang is the request to the host that stops it in phase applying.
+func (h *booted) stopAt(at sequence.Phase, hang string) (let func()) {
 	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 	switch at {
 	case sequence.Waiting:
@@ -170,7 +241,8 @@ func (h *booted) stopAt(at sequence.Phase) (let func()) {
 		h.do(http.MethodPost, budgets, object{"metadata": object{"name": "b"}, "spec": object{"minAvailable": 1, "selector": object{"matchLabels": object{"app": "job"}}}})
 		return func() { h.do(http.MethodDelete, budgets+"/b", nil) }
 	case sequence.Applying:
-		h.ask("hang") // until the reboot
+		h.ask(hang)
+		return func() { h.ask("go on") }
 	case sequence.Refreshing:
 		return h.keep("plugin")
 	}

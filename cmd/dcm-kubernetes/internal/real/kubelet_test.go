@@ -3,6 +3,7 @@ package real_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	client "dcm/cmd/dcm-kubernetes/internal/agent"
@@ -72,12 +73,9 @@ func (w *world) run(pod object, at string) {
 	w.do(http.MethodPatch, at+"/status", object{"status": object{"phase": "Running",
 		"conditions": []any{object{"type": "Ready", "status": "True", "lastTransitionTime": now()}}}})
 	switch labels["app"] {
-	case "plugin":
+	case "plugin", migPlugin:
 		w.held("plugin")
-		w.offer(node(pod), w.divided(node(pod)))
-	case migPlugin:
-		w.held("plugin")
-		w.offerMIG(node(pod), true)
+		w.offer(node(pod), pluginOf(pod), true)
 	case "driver":
 		w.held("driver")
 		w.publish(node(pod))
@@ -103,10 +101,8 @@ func (w *world) held(who string) {
 func (w *world) end(pod object, at string) {
 	switch app := sub(pod, "metadata", "labels")["app"]; {
 	case sub(pod, "spec")["nodeName"] == nil: // it was deleted before it was bound
-	case app == "plugin":
-		w.offer(node(pod), 0)
-	case app == migPlugin:
-		w.offerMIG(node(pod), false)
+	case app == "plugin" || app == migPlugin:
+		w.offer(node(pod), pluginOf(pod), false)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }
@@ -114,47 +110,101 @@ func (w *world) end(pod object, at string) {
 // rebooted simulates the kubelet after a reboot of its node. It restarts the device plugin, which
 // counts the partitions again.
 func (w *world) rebooted(name string) {
-	w.offer(name, 0)
-	items, _ := w.do(http.MethodGet, pods+"?labelSelector=app=plugin&fieldSelector=spec.nodeName="+name, nil)["items"].([]any)
+	w.offer(name, "", false)
+	items, _ := w.do(http.MethodGet, pods+"?labelSelector=app+in+(plugin,"+migPlugin+")&fieldSelector=spec.nodeName="+name, nil)["items"].([]any)
 	for _, p := range items {
 		if sub(p.(object), "metadata")["deletionTimestamp"] == nil {
 			w.held("plugin")
-			w.offer(name, w.divided(name))
+			w.offer(name, pluginOf(p.(object)), true)
 		}
 	}
 }
 
 func node(pod object) string { return fmt.Sprint(sub(pod, "spec")["nodeName"]) }
 
-// divided returns the number of partitions of a node.
-func (w *world) divided(name string) int {
+// gpus returns the account of a node.
+func (w *world) gpus(name string) client.Account {
 	w.mu.Lock()
-	partitions := w.parts[name]
+	account := w.account[name]
 	w.mu.Unlock()
-	return partitions()
+	return account()
 }
 
-func (w *world) offer(name string, partitions int) {
-	n := object{"amd.com/gpu": fmt.Sprint(partitions)}
-	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{"capacity": n, "allocatable": n}})
+// resources counts the partitions of a node by the names of the vendors' device plugins. NVIDIA's has the
+// strategy mixed.
+func (w *world) resources(name string) map[string]int {
+	out, account := make(map[string]int), w.gpus(name)
+	for _, n := range account.Partitions() {
+		out["amd.com/gpu"] += n
+	}
+	for profile, n := range account.MIG().Partitions {
+		out[migResource(profile)] = n
+	}
+	return out
+}
+
+// divided returns the number of partitions of a node.
+func (w *world) divided(name string) (sum int) {
+	for _, n := range w.resources(name) {
+		sum += n
+	}
+	return sum
+}
+
+// pluginOf returns the beginning of the resources of a device plugin.
+func pluginOf(pod object) string {
+	if sub(pod, "metadata", "labels")["app"] == migPlugin {
+		return "nvidia.com/"
+	}
+	return "amd.com/"
+}
+
+// offer reports the resources with a prefix as a device plugin does. A plugin that ended offers nothing; the
+// names stay.
+func (w *world) offer(name, prefix string, running bool) {
+	counts := make(object)
+	for resource := range sub(w.do(http.MethodGet, nodes+"/"+name, nil), "status", "allocatable") {
+		if strings.Contains(resource, ".com/") && strings.HasPrefix(resource, prefix) {
+			counts[resource] = "0"
+		}
+	}
+	if running {
+		for resource, n := range w.resources(name) {
+			if strings.HasPrefix(resource, prefix) {
+				counts[resource] = fmt.Sprint(n)
+			}
+		}
+	}
+	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{"capacity": counts, "allocatable": counts}})
 }
 
 const slicesOf = "/apis/resource.k8s.io/v1/resourceslices"
 
 // publish writes the ResourceSlices, as a DRA driver does when it starts.
 func (w *world) publish(name string) {
-	if account, err := w.dcm[name].Account(w.ctx); err == nil && account.MIG().GPUs > 0 {
+	account := w.gpus(name)
+	if account.MIG().GPUs > 0 {
 		w.slice(name, "gpu.nvidia.com", migDevices(account))
 		return
 	}
-	var devices []any
-	for mode, n := range w.dcm[name].Modes() {
-		for i := range n {
-			devices = append(devices, object{"name": fmt.Sprintf("gpu-%d-%d", i, 128+i), "attributes": object{
-				"type": object{"string": "amdgpu-partition"}, "partitionProfile": object{"string": mode}}})
+	w.slice(name, "gpu.amd.com", amdDevices(account))
+}
+
+// amdDevices returns the devices that AMD's DRA driver publishes.
+func amdDevices(account client.Account) (devices []any) {
+	text := func(value string) object { return object{"string": value} }
+	for _, g := range account.GPUs {
+		for i := range g.Partitions {
+			attributes := object{"partitionProfile": text(strings.ToLower(g.Mode.Compute + "_" + g.Mode.Memory))}
+			if g.Partitions == 1 {
+				attributes["type"], attributes["pciAddr"] = text("amdgpu"), text(g.Address)
+			} else {
+				attributes["type"], attributes["parentPciAddr"] = text("amdgpu-partition"), text(g.Address)
+			}
+			devices = append(devices, object{"name": fmt.Sprintf("gpu-%d-%d", g.Index, 128+8*g.Index+i), "attributes": attributes})
 		}
 	}
-	w.slice(name, "gpu.amd.com", devices)
+	return devices
 }
 
 // migDevices returns the devices that NVIDIA's DRA driver publishes. A GPU with MIG on is none.

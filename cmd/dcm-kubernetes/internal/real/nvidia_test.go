@@ -113,15 +113,16 @@ func TestNVIDIA(t *testing.T) {
 // addH100 creates a node of NVIDIA's GPU operator with eight H100, whose device plugin has the strategy
 // mixed.
 func (w *world) addH100(name string) {
-	dcm := standin.NewH100()
-	w.mu.Lock()
-	w.dcm[name] = dcm
-	w.mu.Unlock()
-	w.join(name, dcm.Partitions)
+	w.simulate(name, standin.NewH100())
+	w.operated(name)
+	w.enlist(name)
+}
+
+// operated gives a node the labels of NVIDIA's GPU operator.
+func (w *world) operated(name string) {
 	w.do(http.MethodPatch, nodes+"/"+name, object{"metadata": object{"labels": object{"gpu": nil, "nvidia.com/gpu.present": "true",
 		"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.replicas": "1", deploy + "device-plugin": "true", deploy + "dcgm": "false",
 		deploy + "dcgm-exporter": "yes", deploy + "operator-validator": "true"}}})
-	w.enlist(name)
 }
 
 // operands creates DaemonSets of NVIDIA's GPU operator: the device plugin and the exporter, which
@@ -140,27 +141,6 @@ func (w *world) operands() {
 				"volumes":    []any{object{"name": "v", "hostPath": object{"path": "/var/lib/kubelet/device-plugins"}}},
 				"containers": []any{object{"name": "c", "image": o.image}}}}}})
 	}
-}
-
-// offerMIG reports resources as NVIDIA's device plugin with the strategy mixed. A plugin that ended
-// offers nothing; the names stay.
-func (w *world) offerMIG(name string, running bool) {
-	counts := object{"nvidia.com/gpu": "0"}
-	for resource := range sub(w.do(http.MethodGet, nodes+"/"+name, nil), "status", "allocatable") {
-		if strings.HasPrefix(resource, "nvidia.com/") {
-			counts[resource] = "0"
-		}
-	}
-	if running {
-		account, err := w.dcm[name].Account(w.ctx)
-		if err != nil {
-			w.t.Error(err)
-		}
-		for profile, n := range account.MIG().Partitions {
-			counts[migResource(profile)] = fmt.Sprint(n)
-		}
-	}
-	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{"capacity": counts, "allocatable": counts}})
 }
 
 // mark sets a label; nil removes it.
@@ -186,21 +166,8 @@ func (w *world) restored(t *testing.T, before object) {
 	if fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("labels are\n%v, want\n%v", after, before)
 	}
-	w.settled(t, "h100")
-}
-
-// settled checks a node without an operation: cordon, taint, and that its device plugin runs.
-func (w *world) settled(t *testing.T, name string) {
-	t.Helper()
-	o := w.do(http.MethodGet, nodes+"/"+name, nil)
-	if sub(o, "spec")["unschedulable"] == true || strings.Contains(fmt.Sprint(sub(o, "spec")["taints"]), vendor.NVIDIA.Taint.Key) {
-		t.Errorf("%s is cordoned or tainted: %v", name, o["spec"])
-	}
-	account, _ := w.dcm[name].Account(w.ctx)
-	for profile, n := range account.MIG().Partitions {
-		if got := sub(o, "status", "allocatable")[migResource(profile)]; got != fmt.Sprint(n) {
-			t.Errorf("%s: allocatable %s is %v, want %d", name, migResource(profile), got, n)
-		}
+	if wrong := w.wrong("h100"); wrong != nil {
+		t.Errorf("h100: %q", wrong)
 	}
 }
 

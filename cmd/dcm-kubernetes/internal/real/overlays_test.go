@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
@@ -27,7 +28,7 @@ func TestOverlays(t *testing.T) {
 			}
 			w.install(overlay)
 			for _, name := range []string{"n1", "n2"} {
-				w.join(name, func() int { return 8 })
+				w.join(name, func() client.Account { return client.Account{} })
 			}
 			at := "/api/v1/namespaces/" + namespace + "/pods"
 			w.do(http.MethodPost, at, object{"metadata": object{"name": "a"}, "spec": object{"nodeName": "n1", "serviceAccountName": "dcm-kubernetes",
@@ -91,7 +92,7 @@ func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 	}
 	w.lacks = map[string]bool{"n2": true, "n3": true, "n4": true}
 	for _, name := range []string{"n3", "n4"} {
-		w.join(name, func() int { return 8 })
+		w.join(name, func() client.Account { return client.Account{} })
 	}
 	for _, name := range []string{"n1", "n3", "n4"} {
 		w.do(http.MethodPatch, nodes+"/"+name, object{"metadata": object{"labels": object{found: "true"}}})

@@ -333,13 +333,10 @@ func TestMany(t *testing.T) {
 	if w.most > budget {
 		t.Errorf("%d at a time", w.most)
 	}
-	for _, name := range amd {
+	for _, name := range names {
 		if wrong := w.wrong(name); wrong != nil {
 			t.Errorf("%s: %q", name, wrong)
 		}
-	}
-	for _, name := range nvidia {
-		w.settled(t, name)
 	}
 }
 

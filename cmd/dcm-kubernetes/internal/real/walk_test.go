@@ -14,14 +14,19 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
 
 // TestWalk runs the commands of packaging/kubernetes/README.md with the real kubectl, image build and
 // DaemonSet controller. Simulated are the registry with the copy to it, the scheduler, the kubelets
 // and the GPUs.
 func TestWalk(t *testing.T) {
-	w := bareWorld(t, extra{})
+	w := bareWorld(t, extra{controllers: []string{"garbage-collector-controller", "namespace-controller"},
+		server: []string{"--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true", "--runtime-config=resource.k8s.io/v1beta2=true"}})
 	w.plugin()
+	w.operands()
 	three := []string{"n1", "n2", "n3"}
 	for _, name := range three {
 		w.host(name)
@@ -29,7 +34,7 @@ func TestWalk(t *testing.T) {
 	// Most nodes have neither GPUs nor dcm.
 	w.lacks = make(map[string]bool)
 	for _, name := range []string{"c1", "c2", "c3", "c4"} {
-		w.join(name, func() int { return 0 })
+		w.join(name, func() client.Account { return client.Account{} })
 		w.lacks[name] = true
 	}
 	kubelets := &kubelets{world: w, top: checkout(t)}
@@ -40,7 +45,7 @@ func TestWalk(t *testing.T) {
 	for _, name := range three {
 		w.job("job-"+name, name)
 	}
-	bin := t.TempDir()
+	before, bin := w.installed(), t.TempDir()
 	write(t, filepath.Join(bin, "skopeo"), "#!/bin/sh\n[ \"$1 $2\" = 'copy --all' ] && [ \"${3%%:*}\" = oci ] && [ \"${3##*:}\" = 0.1.0 ] && from=\"${3#oci:}\" && cp -r \"${from%:*}\" "+filepath.Join(bin, "registry")+"\n")
 	if err := os.Chmod(filepath.Join(bin, "skopeo"), 0o755); err != nil {
 		t.Fatal(err)
@@ -80,6 +85,21 @@ func TestWalk(t *testing.T) {
 			t.Errorf("%d nodes of the pool concurrently", w.most)
 		}
 	})
+	t.Run("NVIDIA", func(t *testing.T) {
+		w.simulate("n4", standin.NewH100())
+		w.operated("n4")
+		w.mark("n4", "deviceconfig.org/agent", "true")
+		w.until("the plugin", []string{"n4"}, func(o object) bool { return sub(o, "status", "allocatable")["nvidia.com/gpu"] == "8" })
+		for _, command := range walk(t, "NVIDIA") {
+			kubelets.shell(bin, command)
+		}
+		w.until("success", []string{"n4"}, chosen("all-balanced", "success"))
+		w.free()
+		if wrong := w.wrong("n4"); wrong != nil {
+			t.Errorf("n4: %q", wrong)
+		}
+	})
+	t.Run("uninstall", func(t *testing.T) { kubelets.uninstalled(t, bin, before, append(three, "n4")) })
 }
 
 // shell runs commands in the checkout. bin is the home directory, and has further programs.

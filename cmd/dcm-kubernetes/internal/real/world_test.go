@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	client "dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/rendered"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
@@ -37,10 +38,10 @@ const limit = time.Hour
 // world is a control plane with nodes whose kubelets are simulated.
 type world struct {
 	*control
-	ctx   context.Context
-	token map[string]string // of the agent, by node
-	dcm   map[string]*standin.DCM
-	parts map[string]func() int // number of partitions of a node's GPUs
+	ctx     context.Context
+	token   map[string]string // of the agent, by node
+	dcm     map[string]*standin.DCM
+	account map[string]func() client.Account
 
 	begin func(pod object) (end func()) // runs an agent's pod; nil for none
 	lacks map[string]bool               // nodes without dcm: an agent's pod stays in ContainerCreating
@@ -60,8 +61,8 @@ func bareWorld(t *testing.T, more extra) *world {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
-	w := &world{control: newControl(t, more), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM), parts: make(map[string]func() int),
-		changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
+	w := &world{control: newControl(t, more), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM),
+		account: make(map[string]func() client.Account), changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
 	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
 		w.t.Fatal(err)
@@ -155,18 +156,26 @@ func (w *world) add(name string) {
 }
 
 // host creates a node with a simulated dcm.
-func (w *world) host(name string) {
-	dcm := standin.NewDCM()
+func (w *world) host(name string) { w.simulate(name, standin.NewDCM()) }
+
+// simulate creates a node with a simulated dcm of either vendor.
+func (w *world) simulate(name string, dcm *standin.DCM) {
 	w.mu.Lock()
 	w.dcm[name] = dcm
 	w.mu.Unlock()
-	w.join(name, dcm.Partitions)
+	w.join(name, func() client.Account {
+		account, err := dcm.Account(w.ctx)
+		if err != nil {
+			w.t.Error(err)
+		}
+		return account
+	})
 }
 
-// join creates a node.
-func (w *world) join(name string, partitions func() int) {
+// join creates a node whose GPUs are those of an account.
+func (w *world) join(name string, account func() client.Account) {
 	w.mu.Lock()
-	w.parts[name] = partitions
+	w.account[name] = account
 	w.mu.Unlock()
 	w.do(http.MethodPost, nodes, object{"metadata": object{"name": name, "labels": object{"gpu": "true", "kubernetes.io/os": "linux"}}})
 	w.do(http.MethodPatch, nodes+"/"+name+"/status", object{"status": object{
@@ -343,15 +352,21 @@ func (w *world) wrong(name string) (out []string) {
 	if spec["unschedulable"] == true {
 		out = append(out, "cordoned")
 	}
-	if taints, _ := spec["taints"].([]any); len(taints) > 0 {
-		for _, t := range taints {
-			if t.(object)["key"] == "amd-dcm" {
-				out = append(out, "tainted")
-			}
+	taints, _ := spec["taints"].([]any)
+	for _, t := range taints {
+		if key := t.(object)["key"]; key == vendor.AMD.Taint.Key || key == vendor.NVIDIA.Taint.Key {
+			out = append(out, "tainted")
 		}
 	}
-	if got, want := sub(o, "status", "allocatable")["amd.com/gpu"], fmt.Sprint(w.divided(name)); got != want {
-		out = append(out, fmt.Sprintf("allocatable is %v of %s", got, want))
+	for label, value := range sub(o, "metadata", "labels") {
+		if value == vendor.Paused {
+			out = append(out, label+" is paused")
+		}
+	}
+	for resource, n := range w.resources(name) {
+		if got, want := sub(o, "status", "allocatable")[resource], fmt.Sprint(n); got != want {
+			out = append(out, fmt.Sprintf("allocatable %s is %v of %s", resource, got, want))
+		}
 	}
 	return out
 }

@@ -99,12 +99,6 @@ func (d *DCM) Partitions() int {
 	return n
 }
 
-// Modes counts the partitions by mode, as an account does.
-func (d *DCM) Modes() map[string]int {
-	a, _ := d.Account(context.Background())
-	return a.Partitions()
-}
-
 func parts(compute string) int {
 	return map[string]int{"SPX": 1, "DPX": 2, "QPX": 4, "CPX": 8}[compute]
 }
