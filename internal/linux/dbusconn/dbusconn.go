@@ -31,17 +31,18 @@ type Conn struct {
 	line *line
 }
 
-// Dial connects to a peer that is not a bus. It returns after the peer has accepted the handshake.
-func Dial(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
-	return open(ctx, address, func(l *line) error { return <-l.greeted }, options)
+// Dial connects to a peer that is not a bus. It returns after the peer has accepted the handshake. filter may be
+// nil.
+func Dial(ctx context.Context, address string, filter Filter, options ...dbus.ConnOption) (*Conn, error) {
+	return open(ctx, address, filter, func(l *line) error { return <-l.greeted }, options)
 }
 
 // Join connects to a bus and calls Hello.
 func Join(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
-	return open(ctx, address, nil, options)
+	return open(ctx, address, nil, nil, options)
 }
 
-func open(ctx context.Context, address string, welcome func(*line) error, options []dbus.ConnOption) (*Conn, error) {
+func open(ctx context.Context, address string, filter Filter, welcome func(*line) error, options []dbus.ConnOption) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func open(ctx context.Context, address string, welcome func(*line) error, option
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: socket, files: &files{socket: socket, slots: make(chan struct{}, exchanges)}, greeted: make(chan error, 1)}
+	l := &line{Conn: socket, filter: filter, files: &files{socket: socket, slots: make(chan struct{}, exchanges)}, greeted: make(chan error, 1)}
 	l.in = bufio.NewReader(l.files)
 	conn, err := dbus.NewConn(l, options...)
 	if err != nil {
@@ -106,6 +107,7 @@ type line struct {
 	net.Conn
 	in      *bufio.Reader
 	files   *files
+	filter  Filter // nil: none
 	answers []byte // replies to the library's handshake that it has not read yet
 	begun   bool   // the handshake is written; only messages follow
 	let     bool   // the peer has accepted the handshake; used by the reader only

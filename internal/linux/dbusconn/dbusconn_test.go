@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -60,7 +61,7 @@ func TestHandshake_OneWrite(t *testing.T) {
 	address, heard := listen(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n")
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := Dial(ctx, "tcp:host=nowhere;"+address+",guid=0123456789abcdef")
+	conn, err := Dial(ctx, "tcp:host=nowhere;"+address+",guid=0123456789abcdef", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestSignal_DescriptorsAreClosed(t *testing.T) {
 	})
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := Dial(ctx, address)
+	conn, err := Dial(ctx, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func TestMessage_TooLarge(t *testing.T) {
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
 	heard := make(ear, 10)
-	conn, err := Dial(ctx, address, dbus.WithSignalHandler(heard))
+	conn, err := Dial(ctx, address, nil, dbus.WithSignalHandler(heard))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +156,56 @@ func TestMessage_TooLarge(t *testing.T) {
 	}
 }
 
+// PID 1 sends the changes of all units to each private connection.
+func TestSignal_Filtered(t *testing.T) {
+	var sent bytes.Buffer
+	for i, member := range []string{"Unhandled", "Handled", "Unhandled", "Handled"} {
+		m := dbus.Message{Type: dbus.TypeSignal, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldSender: dbus.MakeVariant("org.freedesktop.systemd1"), dbus.FieldPath: dbus.MakeVariant(dbus.ObjectPath(fmt.Sprintf("/%d", i))),
+			dbus.FieldInterface: dbus.MakeVariant("a.b"), dbus.FieldMember: dbus.MakeVariant(member), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf("")),
+		}, Body: []any{strings.Repeat("x", i)}}
+		if err := m.EncodeTo(&sent, []binary.ByteOrder{binary.LittleEndian, binary.BigEndian}[i/2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address, _ := listen(t, "DATA\r\nOK 0123456789abcdef\r\nAGREE_UNIX_FD\r\n"+sent.String())
+	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
+	defer cancel()
+	heard, asked := make(ear, 4), make(chan string, 4)
+	conn, err := Dial(ctx, address, func(path, iface, member string) bool {
+		asked <- path + " " + iface + " " + member
+		return member == "Handled"
+	}, dbus.WithSignalHandler(heard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for range 2 {
+		select {
+		case name := <-heard:
+			if name != "a.b.Handled" {
+				t.Errorf("got the signal %q", name)
+			}
+		case <-ctx.Done():
+			t.Fatal("too few signals arrive")
+		}
+	}
+	for _, want := range []string{"/0 a.b Unhandled", "/1 a.b Handled", "/2 a.b Unhandled", "/3 a.b Handled"} {
+		if got := <-asked; got != want {
+			t.Errorf("the filter is called with %q, want %q", got, want)
+		}
+	}
+	if len(heard) > 0 {
+		t.Errorf("got the signal %q, too", <-heard)
+	}
+}
+
+func dialUnfiltered(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
+	return Dial(ctx, address, nil, options...)
+}
+
 func TestJoin_Refused(t *testing.T) {
-	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){dialUnfiltered, Join} {
 		address, _ := listen(t, "REJECTED\x1b EXTERNAL\r\n")
 		ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 		_, err := connect(ctx, address)
@@ -168,7 +217,7 @@ func TestJoin_Refused(t *testing.T) {
 }
 
 func TestJoin_SilentPeer(t *testing.T) {
-	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){Dial, Join} {
+	for _, connect := range []func(context.Context, string, ...dbus.ConnOption) (*Conn, error){dialUnfiltered, Join} {
 		address, heard := listen(t, "")
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { <-heard; cancel() }()
@@ -179,11 +228,11 @@ func TestJoin_SilentPeer(t *testing.T) {
 }
 
 func TestSocketAt_InvalidAddress(t *testing.T) {
-	if _, err := Dial(t.Context(), "unix:dir=/tmp"); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
+	if _, err := Dial(t.Context(), "unix:dir=/tmp", nil); err == nil || !strings.Contains(err.Error(), "unix:dir=/tmp") {
 		t.Errorf("error: got %v", err)
 	}
 	var gone *net.OpError
-	if _, err := Dial(t.Context(), "unix:path=/nonexistent/socket"); !errors.As(err, &gone) {
+	if _, err := Dial(t.Context(), "unix:path=/nonexistent/socket", nil); !errors.As(err, &gone) {
 		t.Errorf("error: got %v", err)
 	}
 }
@@ -270,7 +319,7 @@ func TestExchange_PassesDescriptors(t *testing.T) {
 	address := exchanged(t, served, []*os.File{firstIn, secondIn}, stray)
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := Dial(ctx, address)
+	conn, err := Dial(ctx, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +354,7 @@ func TestExchange_PeerWithoutDescriptors(t *testing.T) {
 	address, _ := listen(t, "DATA\r\nOK 0123456789abcdef\r\nERROR\r\n")
 	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Second)
 	defer cancel()
-	conn, err := Dial(ctx, address)
+	conn, err := Dial(ctx, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

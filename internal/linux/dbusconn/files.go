@@ -142,15 +142,8 @@ func (f *files) keep(in *bufio.Reader, list []*os.File) {
 // answered returns the serial of the call that the next message replies to. If the header does not fit
 // into the buffer, the message is not a reply, since replies have short headers.
 func answered(in *bufio.Reader) (serial uint32, ok bool) {
-	head, err := in.Peek(fixed)
-	if err != nil || head[kind] != answer {
-		return 0, false
-	}
-	size := fixed + int(orderOf(head).Uint32(head[field:]))
-	if size > in.Size() || size < fixed {
-		return 0, false
-	}
-	if head, err = in.Peek(size); err != nil {
+	head := header(in, answer)
+	if head == nil {
 		return 0, false
 	}
 	return number(head, replySerial)

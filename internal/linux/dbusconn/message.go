@@ -3,6 +3,7 @@ package dbusconn
 import (
 	"bufio"
 	"encoding/binary"
+	"iter"
 )
 
 // largest is the maximum size of a received call or signal, in bytes. Any user can send messages of up
@@ -11,8 +12,12 @@ import (
 // Replies to dcm's own calls have no limit.
 const largest = 4 << 20
 
+// Filter reports whether the receiver handles a signal. The library decodes a signal before it looks for a
+// receiver, and PID 1 sends every signal to each private connection. The filter is called by one goroutine.
+type Filter func(path, iface, member string) bool
+
 // begin returns the length of the next message. It drops messages that are too large, without a reply
-// to their senders.
+// to their senders, and signals that the filter rejects.
 func (l *line) begin() (int, error) {
 	for {
 		n, drop, err := measure(l.in)
@@ -20,7 +25,7 @@ func (l *line) begin() (int, error) {
 			return n, err
 		}
 		l.files.assign(l.in, n)
-		if !drop {
+		if !drop && !l.unhandled() {
 			return n, nil
 		}
 		dropped, err := l.in.Discard(n)
@@ -44,6 +49,46 @@ const (
 	call, answer, signal = 1, 2, 4
 )
 
+// unhandled reports whether the next message is a signal that the filter rejects.
+func (l *line) unhandled() bool {
+	if l.filter == nil {
+		return false
+	}
+	head := header(l.in, signal)
+	if head == nil {
+		return false
+	}
+	var path, iface, member string
+	for f := range fieldsOf(head) {
+		switch f.code {
+		case pathField:
+			path = string(f.text)
+		case interfaceField:
+			iface = string(f.text)
+		case memberField:
+			member = string(f.text)
+		}
+	}
+	return member != "" && !l.filter(path, iface, member)
+}
+
+// header returns the fixed part of the next message with the fields, nil if the message is of another type, or
+// if they do not fit into the buffer.
+func header(in *bufio.Reader, of byte) []byte {
+	head, err := in.Peek(fixed)
+	if err != nil || head[kind] != of {
+		return nil
+	}
+	size := fixed + int(orderOf(head).Uint32(head[field:]))
+	if size > in.Size() || size < fixed {
+		return nil
+	}
+	if head, err = in.Peek(size); err != nil {
+		return nil
+	}
+	return head
+}
+
 func measure(in *bufio.Reader) (n int, drop bool, err error) {
 	head, err := in.Peek(fixed)
 	if len(head) < fixed {
@@ -62,52 +107,75 @@ func orderOf(head []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// The header fields that are read.
+// The codes of the header fields that are read.
 const (
-	replySerial = 5
-	unixFDs     = 9
+	pathField      = 1
+	interfaceField = 2
+	memberField    = 3
+	replySerial    = 5
+	unixFDs        = 9
 )
+
+// headerField is a field of a message's header: a number, or the text of a string or path.
+type headerField struct {
+	code   byte
+	number uint32
+	text   []byte
+}
 
 // number returns a numeric field of a message's header. head is the fixed part with the fields. ok
 // is false if there is no such field, or the header is malformed.
 func number(head []byte, code byte) (value uint32, ok bool) {
-	if len(head) < fixed {
-		return 0, false
-	}
-	o := orderOf(head)
-	end := fixed + int(o.Uint32(head[field:]))
-	for at := fixed; end <= len(head); {
-		at = (at + 7) &^ 7
-		if at+4 > end || head[at+1] != 1 || head[at+3] != 0 { // a signature of one character
-			return 0, false
-		}
-		which, kind := head[at], head[at+2]
-		at += 4
-		switch kind {
-		case 'u', 's', 'o':
-			at = (at + 3) &^ 3
-			if at+4 > end {
-				return 0, false
-			}
-			n := o.Uint32(head[at:])
-			if kind == 'u' && which == code {
-				return n, true
-			}
-			at += 4
-			if kind != 'u' {
-				if int64(n) >= int64(end-at) {
-					return 0, false
-				}
-				at += int(n) + 1
-			}
-		case 'g':
-			if at >= end {
-				return 0, false
-			}
-			at += int(head[at]) + 2
-		default:
-			return 0, false
+	for f := range fieldsOf(head) {
+		if f.code == code && f.text == nil {
+			return f.number, true
 		}
 	}
 	return 0, false
+}
+
+// fieldsOf returns the fields of a message's header up to the first malformed one, without signatures.
+func fieldsOf(head []byte) iter.Seq[headerField] {
+	return func(yield func(headerField) bool) {
+		if len(head) < fixed {
+			return
+		}
+		o := orderOf(head)
+		end := fixed + int(o.Uint32(head[field:]))
+		for at := fixed; end <= len(head); {
+			at = (at + 7) &^ 7
+			if at+4 > end || head[at+1] != 1 || head[at+3] != 0 { // a signature of one character
+				return
+			}
+			f, kind := headerField{code: head[at]}, head[at+2]
+			at += 4
+			switch kind {
+			case 'u', 's', 'o':
+				at = (at + 3) &^ 3
+				if at+4 > end {
+					return
+				}
+				f.number = o.Uint32(head[at:])
+				at += 4
+				if kind != 'u' {
+					if int64(f.number) >= int64(end-at) {
+						return
+					}
+					f.text = head[at : at+int(f.number)]
+					at += int(f.number) + 1
+				}
+			case 'g':
+				if at >= end {
+					return
+				}
+				at += int(head[at]) + 2
+				continue
+			default:
+				return
+			}
+			if !yield(f) {
+				return
+			}
+		}
+	}
 }

@@ -59,6 +59,18 @@ func (d *dispatcher) rules() []rule {
 	return slices.Clone(d.matched)
 }
 
+// wants reports whether a subscription may handle a signal. It is a [dbusconn.Filter].
+func (d *dispatcher) wants(path, iface, member string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.subscriptions {
+		if s.wants(dbus.ObjectPath(path), iface+"."+member) {
+			return true
+		}
+	}
+	return false
+}
+
 // DeliverSignal implements [dbus.SignalHandler]. The connection calls it for one signal at a
 // time; it must not block.
 func (d *dispatcher) DeliverSignal(_, _ string, signal *dbus.Signal) {

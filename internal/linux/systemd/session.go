@@ -48,9 +48,12 @@ func dialBus(ctx context.Context, address string, signals *dispatcher) (*session
 	return s, nil
 }
 
-// dialPrivate connects to PID 1 directly. PID 1 then sends all its signals.
+// dialPrivate connects to PID 1 directly. PID 1 then sends all its signals, and those that no subscription
+// wants are dropped.
 func dialPrivate(ctx context.Context, address string, signals *dispatcher) (*session, error) {
-	s, err := dial(ctx, address, signals, dbusconn.Dial)
+	s, err := dial(ctx, address, signals, func(ctx context.Context, address string, options ...dbus.ConnOption) (*dbusconn.Conn, error) {
+		return dbusconn.Dial(ctx, address, signals.wants, options...)
+	})
 	if err != nil {
 		return nil, err
 	}

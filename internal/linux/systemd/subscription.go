@@ -70,19 +70,39 @@ func (s *subscription) onlySettled() {
 	s.settled = true
 }
 
+// The signals that are handled.
+const (
+	propertiesChanged = properties + ".PropertiesChanged"
+	jobRemoved        = managerInterface + ".JobRemoved"
+	unitRemoved       = managerInterface + ".UnitRemoved"
+	reloading         = managerInterface + ".Reloading"
+	ownerChanged      = "org.freedesktop.DBus.NameOwnerChanged"
+)
+
 func (s *subscription) deliver(signal *dbus.Signal) {
 	switch signal.Name {
-	case properties + ".PropertiesChanged":
+	case propertiesChanged:
 		if s.follows(signal.Path) && !s.drops(signal) {
 			s.notify()
 		}
-	case managerInterface + ".JobRemoved":
+	case jobRemoved:
 		s.jobRemoved(signal)
-	case managerInterface + ".UnitRemoved":
+	case unitRemoved:
 		s.unitRemoved(signal)
-	case "org.freedesktop.DBus.NameOwnerChanged", managerInterface + ".Reloading":
+	case ownerChanged, reloading:
 		s.markGap()
 	}
+}
+
+// wants reports whether deliver may handle a signal of that name from that object.
+func (s *subscription) wants(path dbus.ObjectPath, name string) bool {
+	switch name {
+	case propertiesChanged:
+		return s.follows(path)
+	case jobRemoved, unitRemoved, ownerChanged, reloading:
+		return true
+	}
+	return false
 }
 
 func (s *subscription) drops(signal *dbus.Signal) bool {

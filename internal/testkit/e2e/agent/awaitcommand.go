@@ -46,7 +46,7 @@ func awaitCommand(ctx context.Context, script string, args []string) error {
 func unitChanges(ctx context.Context) <-chan struct{} {
 	changes := make(chan struct{}, 1)
 	// A failed connection is no error: a caller without privileges has none.
-	_, _ = dbusconn.Dial(ctx, "unix:path=/run/systemd/private", dbus.WithSignalHandler(wake(changes)))
+	_, _ = dbusconn.Dial(ctx, "unix:path=/run/systemd/private", nil, dbus.WithSignalHandler(wake(changes)))
 	return changes
 }
 
