@@ -13,7 +13,7 @@ import (
 type bus struct {
 	sys         string
 	vendors     []Vendor
-	only        partition.Address                                // "": all GPUs
+	only        []partition.Address                              // nil: all GPUs
 	made        func() map[partition.Address]partition.Made      // nil: none
 	missing     func(present []partition.GPU) []partition.Absent // nil: none
 	presentMask atomic.Uint64                                    // bit i: vendors[i] had a GPU at the last scan; 0 before the first scan
@@ -25,8 +25,8 @@ func (b *bus) functions() ([]*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.only != "" {
-		found = slices.DeleteFunc(found, func(f *Function) bool { return f.Address != b.only })
+	if b.only != nil {
+		found = slices.DeleteFunc(found, func(f *Function) bool { return !slices.Contains(b.only, f.Address) })
 	}
 	b.presentMask.Store(b.vendorMask(found))
 	made := b.listMade()
@@ -58,7 +58,7 @@ func (b *bus) functions() ([]*Function, error) {
 
 // setMissing sets the GPUs that are missing.
 func (b *bus) setMissing(found []*Function) {
-	if b.missing == nil || b.only != "" {
+	if b.missing == nil || b.only != nil {
 		return
 	}
 	missing := b.missing(Partitionable(deviceList(found)))

@@ -52,8 +52,8 @@ func Made(list func() map[partition.Address]partition.Made) Option {
 	return func(n *Node) { n.bus.made = list }
 }
 
-// Only limits the node to one GPU. No GPU is missing then.
-func Only(a partition.Address) Option { return func(n *Node) { n.bus.only = a } }
+// Only limits the node to these GPUs. No GPU is missing then.
+func Only(list ...partition.Address) Option { return func(n *Node) { n.bus.only = list } }
 
 // Missing sets the source of the GPUs that are missing, see [partition.GPU.Missing].
 func Missing(list func(present []partition.GPU) []partition.Absent) Option {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -40,21 +41,72 @@ func madeBy(claims []made.Name) map[string]string {
 }
 
 // dynamicGPUs reads the GPUs on which leases and services make instances. Only a request that makes
-// something needs them, since their driver needs long for it.
+// something needs them, since their driver needs long for each.
 type dynamicGPUs struct {
 	host   *host.Host
 	node   *gpu.Node
 	config func() *config.Config
+	known  *knownDynamic
+}
+
+// knownDynamic remembers which GPUs are dynamic, so that the others need not be read. The profile assigns GPUs to
+// groups by all GPUs.
+type knownDynamic struct {
+	mu     sync.Mutex
+	config *config.Config
+	all    []string            // the addresses of the published GPUs
+	list   []partition.Address // nil: unknown
+}
+
+// get returns the dynamic GPUs; nil: unknown.
+func (k *knownDynamic) get(cfg *config.Config, all []string) []partition.Address {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.config != cfg || !slices.Equal(k.all, all) {
+		return nil
+	}
+	return k.list
+}
+
+func (k *knownDynamic) set(cfg *config.Config, all []string, list []partition.Address) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.config, k.all, k.list = cfg, all, list
+}
+
+// readKnown returns the GPUs among those that are known to be dynamic. all has the addresses of the published
+// GPUs. known is false if all GPUs must be read: leases may switch modes, or a GPU is missing.
+func (p dynamicGPUs) readKnown(ctx context.Context, all []string) (out []lease.DynamicGPU, known bool, err error) {
+	list := p.known.get(p.config(), all)
+	if list == nil {
+		return nil, false, nil
+	}
+	before, err := host.Claims(p.host).List()
+	if err != nil {
+		return nil, true, err
+	}
+	devices, err := host.OpenNode(p.host, nil, gpu.Only(list...)).Devices(ctx)
+	gpus := gpu.Partitionable(devices)
+	if err != nil || len(gpus) != len(list) {
+		return nil, false, nil // the full reading reports it
+	}
+	after, err := host.Claims(p.host).List()
+	return withInstances(gpus, before, after, drain.Now(p.host)), true, err
 }
 
 // read returns the GPUs. among limits them; nil: all. used has the processes that use the GPUs; nil: GPUs
-// whose compute modes leases switch are not returned.
-func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage) ([]lease.DynamicGPU, error) {
+// whose compute modes leases switch are not returned. all has the addresses of the published GPUs.
+func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage, all []string) ([]lease.DynamicGPU, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), HostTimeout)
 	defer cancel()
 	cfg := p.config()
 	if cfg.Selected == "" {
 		return nil, nil
+	}
+	if len(among) == 0 {
+		if out, known, err := p.readKnown(ctx, all); known {
+			return out, err
+		}
 	}
 	before, err := host.Claims(p.host).List()
 	if err != nil {
@@ -82,8 +134,30 @@ func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage) ([]lease.
 			return nil, fmt.Errorf("%w: %w", lease.ErrUnreadable, unread)
 		}
 	}
+	dynamic := slices.DeleteFunc(gpus, func(g partition.GPU) bool { return !layout.DynamicAmong(only, g.Address) })
+	if len(among) == 0 {
+		p.known.set(cfg, all, onlyMIG(dynamic))
+	}
+	return append(out, withInstances(dynamic, before, after, waits)...), err
+}
+
+// onlyMIG returns the addresses of the GPUs; nil if leases switch the compute mode of one.
+func onlyMIG(dynamic []partition.GPU) []partition.Address {
+	var out []partition.Address
+	for _, g := range dynamic {
+		if g.Vendor != partition.NVIDIA {
+			return nil
+		}
+		out = append(out, g.Address)
+	}
+	return out
+}
+
+// withInstances returns the GPUs on which instances can be created.
+func withInstances(gpus []partition.GPU, before, after []made.Name, waits drain.Wait) []lease.DynamicGPU {
+	var out []lease.DynamicGPU
 	for _, g := range gpus {
-		if !layout.DynamicAmong(only, g.Address) || g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
+		if g.MIG == nil || g.MIG.Off || g.GeometryBlocked != "" {
 			continue
 		}
 		one := dynamicGPU(g, before, after)
@@ -92,7 +166,7 @@ func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage) ([]lease.
 		}
 		out = append(out, one)
 	}
-	return out, err
+	return out
 }
 
 // dynamicGPU returns a GPU with the claims from before and after it was read. Instances come and go

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/config"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 )
@@ -40,5 +41,29 @@ func TestDynamicGPU_ReadDuringChange(t *testing.T) {
 				t.Errorf("instances of leases (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Which GPUs are dynamic is known for one configuration and one set of GPUs.
+func TestKnownDynamic(t *testing.T) {
+	var k knownDynamic
+	cfg, all := &config.Config{}, []string{"0000:05:00.0", "0000:61:00.0"}
+	mig := partition.GPU{Address: "0000:61:00.0", Vendor: partition.NVIDIA}
+	list := onlyMIG([]partition.GPU{mig})
+	if got := k.get(cfg, all); got != nil {
+		t.Errorf("at first: got %q", got)
+	}
+	k.set(cfg, all, list)
+	if got := k.get(cfg, all); len(got) != 1 || got[0] != mig.Address {
+		t.Errorf("after a reading: got %q, want %q", got, list)
+	}
+	if got := k.get(&config.Config{}, all); got != nil {
+		t.Errorf("with another configuration: got %q", got)
+	}
+	if got := k.get(cfg, all[:1]); got != nil {
+		t.Errorf("with other GPUs: got %q", got)
+	}
+	if got := onlyMIG([]partition.GPU{mig, {Address: "0000:05:00.0", Vendor: partition.AMD}}); got != nil {
+		t.Errorf("with a GPU whose mode leases switch: got %q", got)
 	}
 }

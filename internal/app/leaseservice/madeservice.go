@@ -14,7 +14,7 @@ import (
 // PlaceFor chooses the placement of the instance of a service, like that of a lease. among limits the GPUs;
 // nil: all. On an error, later reports whether a later attempt may succeed.
 func PlaceFor(h *host.Host, cfg *config.Config, s made.Service, among []partition.Selector) (n made.Name, later bool, err error) {
-	gpus, err := newPartitions(h, func() *config.Config { return cfg }, slog.New(slog.DiscardHandler)).dynamic.read(among, nil)
+	gpus, err := newPartitions(h, func() *config.Config { return cfg }, slog.New(slog.DiscardHandler)).dynamic.read(among, nil, nil)
 	if err != nil {
 		return n, true, err
 	}

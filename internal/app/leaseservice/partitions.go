@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func NewPartitions(h *host.Host, cfg *config.Config, log *slog.Logger) *Partitio
 
 func newPartitions(h *host.Host, effective func() *config.Config, log *slog.Logger) *Partitions {
 	node := host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil }))
-	return &Partitions{host: h, node: node, config: effective, processes: processes{h}, dynamic: dynamicGPUs{h, node, effective}, log: log}
+	return &Partitions{host: h, node: node, config: effective, processes: processes{h}, dynamic: dynamicGPUs{h, node, effective, &knownDynamic{}}, log: log}
 }
 
 // Allocations returns each partition of the host with its holders.
@@ -144,7 +145,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
 		Made: madeBy(r.claims), Switched: switchedBy(r.claims),
 	}
-	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) { return p.dynamic.read(nil, &r.usage) }) // the scan has ended
+	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) {
+		return p.dynamic.read(nil, &r.usage, slices.Sorted(maps.Keys(r.last.Modes)))
+	}) // the scan has ended
 	for _, r := range r.last.Reservations {
 		for _, name := range r.Partitions {
 			snapshot.Reserved[name] = r.Name
