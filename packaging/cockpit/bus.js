@@ -6,8 +6,9 @@ const path = "/org/deviceconfig/Manager1";
 const daemon = "org.freedesktop.DBus";
 const properties = "org.freedesktop.DBus.Properties";
 
-// A change takes minutes if the driver is reloaded.
-const patience = 15 * 60 * 1000;
+// A change takes minutes if the driver is reloaded. A query is limited by the daemon, which must answer within
+// a minute.
+const patience = 15 * 60 * 1000, queryPatience = 2 * 60 * 1000;
 
 // connect calls changed() when the state of dcm changes, and when dcm starts or stops.
 export function connect(cockpit, changed) {
@@ -35,7 +36,7 @@ export function connect(cockpit, changed) {
     });
     open();
     const call = (method, type, args, options = {}) =>
-        client.call(path, name, method, args, { type, ...options });
+        client.call(path, name, method, args, { type, timeout: queryPatience, ...options });
     return {
         account: async () => JSON.parse((await call("Account", "", []))[0]),
         history: async () => JSON.parse((await call("History", "", []))[0]),

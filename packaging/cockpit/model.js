@@ -129,9 +129,10 @@ function card(gpu, account) {
 // reloading reports whether a run reloads the driver now.
 const reloading = last => Boolean(last) && last.result === "running" && (last.steps || []).some(s => s.kind === "reload" && happened(s.started) && !happened(s.finished));
 
-// failed is why the last run could not change a GPU. It is history when the selected profile is on the GPUs.
+// failed is why the last run could not change a GPU. It is history when the selected profile is on the GPUs, or is
+// another one than that of the run.
 function failed(gpu, { last_run: last, profile }) {
-    const g = last && last.result !== "applied" && !profile.applied && (last.gpus || []).find(g => g.address === gpu.address);
+    const g = last && last.result !== "applied" && !profile.applied && last.profile === profile.in_force && (last.gpus || []).find(g => g.address === gpu.address);
     return (g && g.error) || "";
 }
 

@@ -23,18 +23,21 @@ const state = {
     usage: null, uses: new Map(), holders: "", // the last result of Usage(), and what is shown of it
 };
 
-// once runs one task at a time. A call during a run causes one more run.
+// once runs one task at a time. A call during a run causes one more run. An error ends only its own run.
 function once(task) {
     let running = false, again = false;
     return async () => {
         again = true;
         if (running) return;
         running = true;
-        while (again) {
-            again = false;
-            await task();
+        try {
+            while (again) {
+                again = false;
+                await task();
+            }
+        } finally {
+            running = false;
         }
-        running = false;
     };
 }
 
@@ -157,10 +160,12 @@ async function measure() {
     if (!now || gone || now.busy || !now.gpus.some(g => g.count)) return;
     const [usage, queue] = await Promise.all([bus.usage(), bus.queue()].map(call => call.catch(() => null)));
     if (bus !== state.bus) return;
-    const before = state.usage && state.holders;
     Object.assign(state, { usage, uses: usage ? uses(usage, state.usage) : new Map() });
-    state.holders = JSON.stringify([held(state.uses), (queue || []).map(q => q.id)]);
-    if (usage && before && state.holders !== before) look();
+    const holders = JSON.stringify([held(state.uses), (queue || []).map(q => q.id)]);
+    if (usage && queue && state.holders !== holders) { // a call that failed is no news
+        state.holders = holders;
+        look();
+    }
     show();
 }
 

@@ -67,6 +67,9 @@ func (b browser) does(what func(context.Context) error) {
 		var page string
 		b.s.Read(b.t.Context(), "return `visibility: ${document.visibilityState}, hidden in Cockpit: ${window.cockpit?.hidden}\\n` + document.body.innerText", &page)
 		b.t.Logf("text of the page:\n%s", page)
+		var problems any
+		b.s.Read(b.t.Context(), "return window.problems", &problems)
+		b.t.Logf("errors of the page: %v", problems)
 	}
 	b.t.Fatal(err)
 }
@@ -98,6 +101,9 @@ func (b browser) picture(name string) {
 	b.t.Helper()
 	b.await(`document.querySelector("#plan").ariaBusy != "true"`)
 	b.accessible(name)
+	if got := b.read(`window.problems || ""`); got != "" {
+		b.t.Errorf("%s: errors of the page: %s", name, got)
+	}
 	b.shot(name)
 }
 
@@ -178,7 +184,16 @@ func (b browser) frame() {
 	b.await(`document.querySelector('` + inFrame + `')`)
 	b.does(func(ctx context.Context) error { return b.s.Frame(ctx, inFrame) })
 	b.await(`document.querySelector("#loading")`)
+	b.read(catchErrors)
 }
+
+// catchErrors records the errors of the page's scripts, which Cockpit does not show.
+const catchErrors = `(window.problems ??= (() => {
+	const all = [];
+	addEventListener("error", event => all.push(event.message));
+	addEventListener("unhandledrejection", event => all.push(String(event.reason?.stack || event.reason)));
+	return all;
+})())`
 
 // reload loads the page again, and waits until it shows the state of dcm.
 func (b browser) reload() {

@@ -123,7 +123,7 @@ func (b browser) use() {
 		b.await(`!document.querySelector("#part").matches(":popover-open")`)
 	}
 	b.emulate("Emulation.clearDeviceMetricsOverride", map[string]any{})
-	b.run(`for part in 2 3; do echo "{\"partition\":\"0000:05:00.0-$part\",\"busy\":0,\"vram\":0}" >/run/dcm-sim/ctl/use; done; systemctl stop training`)
+	b.run(`for part in 2 3; do echo "{\"partition\":\"0000:05:00.0-$part\",\"pid\":$(systemctl show --value --property=MainPID training),\"busy\":0,\"vram\":0}" >/run/dcm-sim/ctl/use; done; systemctl stop training`)
 	b.await(`!document.querySelector(".dcm-cell.held")`)
 }
 

@@ -196,7 +196,7 @@ test("a run has a text for each step", () => {
         ["2 GPUs: requested NPS4", true, true], ["reloading the driver", true, false], ["undo: a: switch to SPX", false, false],
     ]);
     assert.deepEqual([m.run.done, m.gpus[0].reloading], [1, true]);
-    a.profile.applied = "";
+    Object.assign(a.profile, { in_force: "spx", applied: "" });
     const failed = { kind: "compute", gpu: "a", to: "SPX", started: "2026-11-21T12:00:00Z", finished: "2026-11-21T12:00:02Z", error: "busy" };
     a.last_run = { profile: "spx", result: "failed", steps: [failed], gpus: [{ address: "0000:05:00.0", error: "busy" }] };
     assert.deepEqual([model(a).run.steps[0].text, model(a).run.steps[0].took, model(a).gpus[0].error], ["a: could not be switched to SPX", 2000, "busy"]);
@@ -221,9 +221,12 @@ test("a run stops the services first and starts them last", () => {
 
 test("the error of a GPU is history when the selected profile is on the GPUs", () => {
     const a = account();
+    a.profile.in_force = "spx";
     a.last_run = { profile: "spx", result: "failed", gpus: [{ address: "0000:05:00.0", error: "busy" }] };
     assert.equal(model(a).gpus[0].error, "busy");
-    a.profile.applied = "cpx-nps4";
+    a.profile.in_force = "dpx";
+    assert.equal(model(a).gpus[0].error, "");
+    Object.assign(a.profile, { in_force: "spx", applied: "spx" });
     assert.equal(model(a).gpus[0].error, "");
 });
 
