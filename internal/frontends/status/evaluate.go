@@ -84,7 +84,11 @@ func (j *evaluator) summary() string {
 		}
 	}
 	if len(j.caveats) > 0 {
-		s += ", but " + strings.Join(j.caveats, ", ")
+		conjunction := ", but "
+		if p.Effective != "" && p.Applied == "" {
+			conjunction = ", and " // another problem
+		}
+		s += conjunction + strings.Join(j.caveats, ", ")
 	}
 	return s
 }
