@@ -15,7 +15,7 @@ export function plan({ chosen, plan, problem, broken, busy, admin, selected, app
     if (problem) return [...out, notice("danger", problem.reason, problem.hint, "alert")];
     if (!plan) return [...out, note(null, busy ? t("A change is in progress.") : t("Planning ..."))];
     if (plan.unfit) return [...out, notice("danger", plan.unfit.reason, plan.unfit.hint, "alert")];
-    const refused = broken ? { reason: t("The configuration on disk has an error."), hint: "" } : plan.refused;
+    const refused = broken ? { reason: t("the configuration on disk has an error"), hint: "" } : plan.refused;
     const idle = !plan.steps.length && chosen === selected && chosen === applied && untilReboot === briefly;
     out.push(steps(plan), ...restarts(plan), picture(plan.after));
     const waits = chosen === selected && plan.transient; // the problem above says for what

@@ -86,7 +86,7 @@ cockpit.locale({
     "Reload and apply": [null, "Neu laden und anwenden"],
     "Reload the driver?": [null, "Treiber neu laden?"],
     "No process can use a GPU until the driver is loaded again.": [null, "Kein Prozess kann eine GPU nutzen, bis der Treiber wieder geladen ist."],
-    "The configuration on disk has an error.": [null, "Die Konfiguration auf der Platte hat einen Fehler."],
+    "the configuration on disk has an error": [null, "die Konfiguration auf der Platte hat einen Fehler"],
     "Partition": [null, "Partition"],
     "Partition $0": [null, "Partition $0"],
     "Partitions": [null, "Partitionen"],
