@@ -211,7 +211,7 @@ function show() {
     $("plan").setAttribute("aria-busy", String(state.planning && !busy));
     redraw($("plan"), {
         chosen: state.chosen, plan: state.plans[state.chosen], problem: state.problem, broken, failed: state.failed,
-        busy: state.asking || busy, admin, selected, applied, untilReboot, briefly: state.briefly, problems: problems.map(p => p.text), keep: former(now),
+        busy: state.asking || busy, admin, gone: Boolean(gone), selected, applied, untilReboot, briefly: state.briefly, problems: problems.map(p => p.text), keep: former(now),
     }, data => plan(data, { apply, restore, choosePeriod }));
     redraw($("clients"), now.clients, tables.clients);
     redraw($("partitions"), now.gpus, tables.partitions);

@@ -9,7 +9,7 @@ const note = (id, text) => el("p", { id, class: "dcm-note" }, text);
 
 // plan draws the plan. keep is the profile to which the user can return while the chosen one is
 // selected and not on the GPUs; "" for none. choosePeriod(true) selects until reboot instead of permanently.
-export function plan({ chosen, plan, problem, broken, busy, admin, selected, applied, untilReboot, failed, problems, keep, briefly }, { apply, restore, choosePeriod }) {
+export function plan({ chosen, plan, problem, broken, busy, admin, gone, selected, applied, untilReboot, failed, problems, keep, briefly }, { apply, restore, choosePeriod }) {
     if (!chosen) return [note(null, t("Choose a profile to see its plan."))];
     const out = [el("h2", {}, t("Plan for $0", chosen))];
     if (problem) return [...out, notice("danger", problem.reason, problem.hint, "alert")];
@@ -28,7 +28,7 @@ export function plan({ chosen, plan, problem, broken, busy, admin, selected, app
     out.push(period(briefly, choosePeriod), el("div", { class: "dcm-actions" },
         button("apply", "primary", words, admin && !busy && !idle && !never, () => apply(chosen)),
         keep && chosen === selected && !idle && button("keep", "secondary", t("Keep $0", keep), admin && !busy, () => restore(keep))));
-    out.push(note("apply-why", !admin ? t("Read-only: this needs administrative access.")
+    out.push(note("apply-why", gone ? "" : !admin ? t("Read-only: this needs administrative access.")
         : idle ? t("This profile is on the GPUs.")
             : waits ? t("It is selected: dcm applies it as soon as the holders end.")
                 : refused && !never ? t("The profile is selected now and applied as soon as the holders end.") : ""));

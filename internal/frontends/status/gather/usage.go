@@ -103,7 +103,7 @@ func bytes(p status.Process) uint64 {
 func (c processFinder) started(pid int) time.Time {
 	at, known := c.starts[pid]
 	if !known {
-		at = procstat.Started(c.host.Path("proc", strconv.Itoa(pid))).Round(time.Second)
+		at = procstat.Started(c.host.Path("proc", strconv.Itoa(pid))).Truncate(time.Second)
 		c.starts[pid] = at
 	}
 	return at

@@ -30,7 +30,7 @@ func TestProcessFinder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.Root, "proc/7/stat"), []byte(stat), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	began := procstat.Started(filepath.Join(h.Root, "proc/7")).Round(time.Second)
+	began := procstat.Started(filepath.Join(h.Root, "proc/7")).Truncate(time.Second)
 	c := processFinder{host: h, users: make(map[uint32]string), starts: make(map[int]time.Time), holders: []gpu.Holder{
 		{PID: 7, Command: "python3", Unit: "a.service", Devices: []string{"/dev/kfd", "/dev/dri/renderD129"}},
 		{PID: 8, Command: "card", Devices: []string{"/dev/dri/card9"}},
