@@ -42,7 +42,10 @@ func TestHealth(t *testing.T) {
 		problem string // part of one problem
 	}{
 		{"in order", func(*Account) {}, Healthy, true, "Profile cpx is on the GPUs", ""},
-		{"two problems", func(a *Account) { a.GPUs[3].Mode, a.Profile.Applied = other, ""; a.Clients[0].Active, a.Clients[0].Back = "inactive", false }, Clients, false,
+		{"two problems", func(a *Account) {
+			a.GPUs[3].Mode, a.Profile.Applied = other, ""
+			a.Clients[0].Active, a.Clients[0].Back = "inactive", false
+		}, Clients, false,
 			"Profile cpx is not on the GPUs, and a client is down", ""},
 		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
 		{"no GPUs", func(a *Account) { a.Profile, a.GPUs, a.Expected = Profile{}, nil, Expected{} }, Idle, true, "No partitionable GPU was found", ""},
