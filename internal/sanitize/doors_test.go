@@ -100,7 +100,7 @@ func doors() map[string]string {
 		"host.first":                              numbers,
 		"host.leasedNodes":                        escapes,
 		"host.resolved":                           "returns a path that host.leasedNodes escapes",
-		"leaseservice.Partitions.unitDevices":     escapes,
+		"leaseservice.Partitions.resolve":         escapes,
 		"leaseservice.editedUnits":                compared,
 		"leaseservice.processes.cgroup":           "a path to read, escaped where it is printed",
 		"leaseservice.processes.unpopulated":      compared,

@@ -203,7 +203,7 @@ func userName(h gpu.Holder) string {
 }
 
 // unitDevices returns the units in dcm.slice with their devices, links resolved. PID 1 is asked
-// only for the names of known leases: a scope that has ended is unloaded at once.
+// only for the names of known leases: a scope that has ended is unloaded immediately.
 func (p *Partitions) unitDevices(ctx context.Context, conn *systemd.Conn, loaded func() (uint64, error)) ([]lease.UnitDevices, error) {
 	names, err := conn.Cgroups.NamesInSlice(ctx, unitname.Slice)
 	if err != nil || len(names) == 0 {

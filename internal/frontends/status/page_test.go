@@ -71,6 +71,7 @@ func forms(to map[string]string, at string, t reflect.Type) {
 			f := t.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			switch {
+			case name == "-":
 			case f.Anonymous:
 				fields := make(map[string]string)
 				forms(fields, at, f.Type)

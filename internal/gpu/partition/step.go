@@ -65,7 +65,7 @@ type Step struct {
 
 	MIG   *MIG `json:"mig,omitempty"`   // instances to create or to destroy, in this order
 	Kept  *MIG `json:"kept,omitempty"`  // other instances of the GPU, which stay; nil: none
-	Alone bool `json:"alone,omitempty"` // the other instances of the GPU are not known; they stay, and are not compared
+	Alone bool `json:"-"`               // the other instances of the GPU are not known; they stay, and are not compared
 	Reset bool `json:"reset,omitempty"` // switching MIG resets the GPU
 }
 

@@ -56,7 +56,7 @@ func (g Cgroups) Tenants(ctx context.Context, names []string, lists bool) ([]Ten
 }
 
 // NamesInSlice returns the names of the loaded units below a slice and the slices in it. They
-// include a unit that is inactive until PID 1 unloads it, a transient one at once.
+// include a unit that is inactive until PID 1 unloads it, a transient one only for a moment.
 func (g Cgroups) NamesInSlice(ctx context.Context, slice string) ([]string, error) {
 	var names []string
 	if err := g.t.property(ctx, slice, unitInterface, "SliceOf", &names); err != nil {
