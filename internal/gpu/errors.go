@@ -78,34 +78,40 @@ func Hint(err error) string {
 	return ""
 }
 
+// reports calls is with the error of that type that err wraps; false if there is none.
+func reports[E error](err error, is func(E) bool) bool {
+	e, ok := errors.AsType[E](err)
+	return ok && is(e)
+}
+
 // InUse reports whether err is of a driver that could not be unloaded because a process or
 // the kernel uses it.
 func InUse(err error) bool {
-	e, ok := errors.AsType[interface {
+	type reporter interface {
 		error
 		DriverInUse() bool
-	}](err)
-	return ok && e.DriverInUse()
+	}
+	return reports(err, reporter.DriverInUse)
 }
 
 // HeldInKernel reports whether err is of a GPU that a kernel module holds, which the error
 // names.
 func HeldInKernel(err error) bool {
-	e, ok := errors.AsType[interface {
+	type reporter interface {
 		error
 		HeldInKernel() bool
-	}](err)
-	return ok && e.HeldInKernel()
+	}
+	return reports(err, reporter.HeldInKernel)
 }
 
 // BusyNode reports whether err is of a driver that refuses a change of one GPU while a process
 // uses any of its GPUs ([BusyCheckNode]).
 func BusyNode(err error) bool {
-	e, ok := errors.AsType[interface {
+	type reporter interface {
 		error
 		BusyNode() bool
-	}](err)
-	return ok && e.BusyNode()
+	}
+	return reports(err, reporter.BusyNode)
 }
 
 // NoRoom returns the GPUs of the joined errors of drivers that have no room for a new MIG instance,
@@ -130,18 +136,18 @@ func NoRoom(err error) []partition.Address {
 // Occupied reports whether err is of a new MIG instance whose slots another instance has, so that nothing
 // was changed.
 func Occupied(err error) bool {
-	e, ok := errors.AsType[interface {
+	type reporter interface {
 		error
 		Occupied() bool
-	}](err)
-	return ok && e.Occupied()
+	}
+	return reports(err, reporter.Occupied)
 }
 
 // NeedsReboot reports whether only a reboot resolves err.
 func NeedsReboot(err error) bool {
-	e, ok := errors.AsType[interface {
+	type reporter interface {
 		error
 		NeedsReboot() bool
-	}](err)
-	return ok && e.NeedsReboot()
+	}
+	return reports(err, reporter.NeedsReboot)
 }
