@@ -13,20 +13,28 @@ import (
 	"dcm/internal/testkit/e2e"
 )
 
-// TestAnsible runs the role with Ansible on a simulated node. It is not part of make test,
-// because its root is several times as large as the others.
-func TestAnsible(t *testing.T) {
+// ansibleNode builds the packages and returns their directory, and a simulated node with the role and the DEB
+// package. It skips the test unless DCM_ANSIBLE is set.
+func ansibleNode(t *testing.T) (packages string, seed e2e.Seed) {
+	t.Helper()
 	if os.Getenv("DCM_ANSIBLE") == "" {
 		t.Skip("the role is tried by make test-ansible, which sets DCM_ANSIBLE")
 	}
 	requireContainers(t)
-	packages := buildPackages(t, "0.1.0")
+	packages = buildPackages(t, "0.1.0")
 	seed, err := e2e.Node("mi300x-8", build(t, "dcm/cmd/dcm-sim"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	maps.Copy(seed, play(t))
 	seed["/root/play/dcm.deb"] = e2e.File{Content: only(t, packages+"/*_amd64.deb")}
+	return packages, seed
+}
+
+// TestAnsible runs the role with Ansible on a simulated node. It is not part of make test,
+// because its root is several times as large as the others.
+func TestAnsible(t *testing.T) {
+	_, seed := ansibleNode(t)
 	m := boot(t, e2e.Ansible(), build(t, "./agent"), seed)
 
 	t.Run("lint", func(t *testing.T) {

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,17 +37,7 @@ dnf --quiet --assumeyes install host`
 // TestAnsibleRPM runs the role on a host with dnf. The programs dnf and rpm are those of Debian, on a node that
 // reports an Enterprise Linux.
 func TestAnsibleRPM(t *testing.T) {
-	if os.Getenv("DCM_ANSIBLE") == "" {
-		t.Skip("the role is tried by make test-ansible, which sets DCM_ANSIBLE")
-	}
-	requireContainers(t)
-	packages := buildPackages(t, "0.1.0")
-	seed, err := e2e.Node("mi300x-8", build(t, "dcm/cmd/dcm-sim"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(seed, play(t))
-	seed["/root/play/dcm.deb"] = e2e.File{Content: only(t, packages+"/*_amd64.deb")}
+	packages, seed := ansibleNode(t)
 	seed["/root/play/dcm.rpm"] = e2e.File{Content: only(t, packages+"/dcm-*.x86_64.rpm")}
 	seed["/root/host.rpm"] = e2e.File{Content: packaged(t, hostPackage)}
 	m := boot(t, e2e.DNF(), build(t, "./agent"), seed)

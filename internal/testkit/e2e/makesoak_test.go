@@ -16,8 +16,8 @@ import (
 	"dcm/internal/testkit/soak"
 )
 
-// makes tries random leases that make their partitions, on a node of each vendor, with kills of dcm's
-// processes, reboots and power cuts. After each batch it checks that nothing is given twice and nothing is
+// makes starts random leases that create their partitions, on a node of each vendor, and kills dcm's
+// processes, reboots and cuts the power. After each batch it checks that nothing is given twice and nothing is
 // left, and at the end that the node can give what it could give at the start. DCM_SOAK is the duration,
 // or the number of leases of both nodes. DCM_SEED repeats a run's choices.
 func makes(t *testing.T, p product) {
