@@ -14,7 +14,6 @@ import (
 	"time"
 
 	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
 	"dcm/cmd/dcm-kubernetes/internal/cluster"
@@ -57,17 +56,9 @@ type Bridge struct {
 	used    *sequence.Used
 	budget  budget
 	pauses  map[string]pause // pauses of evictions, by the pod's UID
-	written written
+	writer  conditionWriter
 	failing int
 	work    sync.WaitGroup
-}
-
-// written is the last condition written to the node's object. A recreated object has none.
-type written struct {
-	sequence.Condition
-	node  types.UID
-	until time.Time // until then a new message alone is not written
-	beat  time.Time // when the condition is written again, although unchanged; zero for never
 }
 
 // pause is the server's reply to an eviction.
@@ -83,19 +74,20 @@ func (b *Bridge) Run(ctx context.Context) error {
 	b.wake, b.back = make(chan struct{}, 1), make(chan struct{}, 1)
 	b.pauses = make(map[string]pause)
 	b.budget = budget{node: b.Node, cluster: b.Cluster, duration: b.Times.Lease, log: b.Log, unchanged: make(map[string]unchanged)}
+	b.writer = conditionWriter{node: b.Node, cluster: b.Cluster, heartbeat: b.Times.Heartbeat, log: b.Log}
 	b.tidy = true
 	b.latest = b.Cluster.Watch(ctx, b.Node, b.nudge, func() { signal(b.back) })
 	defer b.work.Wait()
 	defer b.budget.work.Wait()
 	defer cancel()
 	b.work.Go(func() { b.follow(ctx) })
-	b.work.Go(func() { b.watchConfig(ctx) })
+	b.work.Go(func() { watchConfig(ctx, b.Config, b.Times.Reread, b.nudge, b.Log) })
 	for {
 		pause := b.step(ctx)
 		if pause == 0 && ctx.Err() == nil {
 			continue
 		}
-		if beat := time.Until(b.written.beat); !b.written.beat.IsZero() && (pause < 0 || beat < pause) {
+		if beat, ok := b.writer.next(); ok && (pause < 0 || beat < pause) {
 			pause = max(beat, time.Millisecond)
 		}
 		var timer <-chan time.Time
@@ -113,17 +105,17 @@ func (b *Bridge) Run(ctx context.Context) error {
 	}
 }
 
-// watchConfig polls if it cannot watch: a host has few inotify instances, which may be in
-// use.
-func (b *Bridge) watchConfig(ctx context.Context) {
+// watchConfig calls changed when the ConfigMap may have changed. It polls if it cannot watch: a host has
+// few inotify instances, which may be in use.
+func watchConfig(ctx context.Context, config Config, interval time.Duration, changed func(), log *slog.Logger) {
 	for ctx.Err() == nil {
-		if err := b.Config.Watch(ctx, b.nudge); err != nil {
-			b.Log.Warn("polling the ConfigMap", "every", b.Times.Reread, "error", err)
+		if err := config.Watch(ctx, changed); err != nil {
+			log.Warn("polling the ConfigMap", "every", interval, "error", err)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(b.Times.Reread):
-			b.nudge()
+		case <-time.After(interval):
+			changed()
 		}
 	}
 }
@@ -182,10 +174,10 @@ func (b *Bridge) ready(err error) {
 func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	node, seen, err := b.look(ctx)
 	if unreadable := (*cluster.UnreadableError)(nil); errors.As(err, &unreadable) && node != nil {
-		return rest, b.condition(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()}})
+		return rest, b.writer.write(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnknownOperation", Message: unreadable.Error()}})
 	}
 	if old := (*cluster.VersionError)(nil); errors.As(err, &old) && node != nil {
-		return b.Times.Reread, b.condition(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnsupportedVersion", Message: old.Error()}})
+		return b.Times.Reread, b.writer.write(ctx, node, sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "UnsupportedVersion", Message: old.Error()}})
 	}
 	if err != nil || node == nil {
 		return rest, err
@@ -197,37 +189,12 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 		if pause, err := b.do(ctx, node, step.Act); err != nil {
 			return pause, err
 		}
-		return 0, b.condition(ctx, node, step)
+		return 0, b.writer.write(ctx, node, step)
 	}
-	if err := b.condition(ctx, node, step); err != nil {
+	if err := b.writer.write(ctx, node, step); err != nil {
 		return 0, err
 	}
 	return b.do(ctx, node, step.Act)
-}
-
-// condition writes the step's condition if it differs from the node's.
-func (b *Bridge) condition(ctx context.Context, node *core.Node, step sequence.Step) error {
-	to := step.Condition
-	to.Message = cluster.Clip(to.Message)
-	beat := !b.written.beat.IsZero() && !time.Now().Before(b.written.beat)
-	if !beat && b.written.node == node.UID && (b.written.Condition == to ||
-		b.written.Status == to.Status && b.written.Reason == to.Reason && time.Now().Before(b.written.until)) {
-		return nil
-	}
-	now := cluster.Condition(node)
-	if now != to {
-		b.Log.Info("condition", "status", to.Status, "reason", to.Reason, "message", to.Message)
-	}
-	if now != to || beat {
-		if err := b.Cluster.SetCondition(ctx, b.Node, time.Now(), to, now.Status != to.Status); err != nil {
-			return err
-		}
-	}
-	b.written = written{to, node.UID, time.Now().Add(step.Slack), time.Time{}}
-	if b.Times.Heartbeat > 0 {
-		b.written.beat = time.Now().Add(jitter(b.Times.Heartbeat))
-	}
-	return nil
 }
 
 // jitter returns a random time around d, so that many nodes do not call concurrently.

@@ -2,10 +2,12 @@ package bridge
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"dcm/cmd/dcm-kubernetes/internal/agent"
+	"dcm/cmd/dcm-kubernetes/internal/feature"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
@@ -98,13 +100,13 @@ func (h *hostState) lose(connection int, why error) bool {
 	return true
 }
 
-// publish writes the node's features. GPU Feature Discovery publishes those of NVIDIA's GPUs.
-func (b *Bridge) publish(a agent.Account) {
+// publish writes the node's features, except those of NVIDIA's GPUs. GPU Feature Discovery publishes them.
+func publish(to feature.File, a agent.Account, log *slog.Logger) {
 	if len(a.Partitions()) == 0 && a.MIG().GPUs > 0 {
 		return
 	}
-	if err := b.Features.Write(a.Partitions()); err != nil {
-		b.Log.Warn("features not published", "error", err)
+	if err := to.Write(a.Partitions()); err != nil {
+		log.Warn("features not published", "error", err)
 	}
 }
 
@@ -117,7 +119,7 @@ func (b *Bridge) follow(ctx context.Context) {
 			if !b.host.learn(connection, a) {
 				return
 			}
-			b.publish(a)
+			publish(b.Features, a, b.Log)
 			b.nudge()
 		})
 		if ctx.Err() != nil {

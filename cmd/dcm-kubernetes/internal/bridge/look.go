@@ -134,7 +134,7 @@ func (b *Bridge) pods(ctx context.Context, v *vendor.Vendor) (*sequence.Pods, er
 	if err != nil {
 		return nil, err
 	}
-	pods, err := b.Cluster.ViewPods(ctx, v, all, b.Self)
+	pods, err := cluster.ViewPods(ctx, b.Cluster, v, all, b.Self)
 	if err != nil {
 		return nil, err
 	}

@@ -172,9 +172,9 @@ func only(uid string) *meta.DeleteOptions {
 	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
 }
 
-// claims returns the GPUs and partitions of a claim as "POOL/DEVICE". Administrative access does not
+// claimed returns the GPUs and partitions of a claim as "POOL/DEVICE". Administrative access does not
 // count: it is for monitoring and takes the GPU from no pod.
-func (c *Client) claims(ctx context.Context, v *vendor.Vendor, namespace, name string) (devices []string, err error) {
+func (c *Client) claimed(ctx context.Context, v *vendor.Vendor, namespace, name string) (devices []string, err error) {
 	claim := &resource.ResourceClaim{}
 	if err := served(c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim)); err != nil {
 		return nil, wrap(err, "read the claim %s/%s", namespace, name)

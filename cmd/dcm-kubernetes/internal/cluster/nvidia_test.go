@@ -62,7 +62,7 @@ func TestViewPods_NVIDIA(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(cluster.Client).ViewPods(t.Context(), vendor.NVIDIA, []core.Pod{tt.pod}, cluster.Self{})
+			got, err := cluster.ViewPods(t.Context(), new(cluster.Client), vendor.NVIDIA, []core.Pod{tt.pod}, cluster.Self{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,10 +19,10 @@ const Operand = "deviceconfig.org/operand"
 // Self is the agent's own pod, which is never evicted.
 type Self struct{ Namespace, Name string }
 
-// ViewPods classifies the pods of a node with GPUs of a vendor.
-func (c *Client) ViewPods(ctx context.Context, v *vendor.Vendor, pods []core.Pod, self Self) (*sequence.Pods, error) {
+// ViewPods classifies the pods of a node with GPUs of a vendor. It reads their claims from the API server.
+func ViewPods(ctx context.Context, c *Client, v *vendor.Vendor, pods []core.Pod, self Self) (*sequence.Pods, error) {
 	out := &sequence.Pods{}
-	claims := make(map[claim][]string) // devices of the claims; several pods may share one
+	claims := claims{c, v, make(map[claim][]string)}
 	for _, pod := range pods {
 		if slices.Contains(v.Validators, pod.Labels["app"]) {
 			// The operator creates this pod again after its deletion. Its state is from before the
@@ -39,7 +39,7 @@ func (c *Client) ViewPods(ctx context.Context, v *vendor.Vendor, pods []core.Pod
 			out.Rival = why
 		}
 		daemon := owner(pod, "DaemonSet") != ""
-		uses, err := c.uses(ctx, v, pod, daemon, claims)
+		uses, err := usesOf(ctx, v, pod, daemon, claims)
 		switch {
 		case err != nil:
 			return nil, err
@@ -133,9 +133,9 @@ type use struct {
 
 func (u use) gpus() bool { return u.any || len(u.devices) > 0 }
 
-// uses returns how a pod uses GPUs: as a resource, by a claim or by their device nodes. A
+// usesOf returns how a pod uses GPUs: as a resource, by a claim or by their device nodes. A
 // mount of all of /dev does not count, since DaemonSets for disks have it.
-func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, known map[claim][]string) (out use, err error) {
+func usesOf(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, claims claims) (use, error) {
 	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, container := range list {
 			for name := range container.Resources.Limits {
@@ -154,14 +154,11 @@ func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemo
 			return use{any: true}, nil
 		}
 	}
+	var out use
 	for _, name := range claimsOf(pod) {
-		at := claim{pod.Namespace, name}
-		devices, ok := known[at]
-		if !ok {
-			if devices, err = c.claims(ctx, v, at.namespace, at.name); err != nil && !errors.IsNotFound(err) {
-				return use{}, err
-			}
-			known[at] = devices
+		devices, err := claims.devices(ctx, claim{pod.Namespace, name})
+		if err != nil {
+			return use{}, err
 		}
 		out.devices = append(out.devices, devices...)
 	}
@@ -170,6 +167,26 @@ func (c *Client) uses(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemo
 
 // claim is the name of a ResourceClaim.
 type claim struct{ namespace, name string }
+
+// claims reads the devices of claims, each once: several pods may share one.
+type claims struct {
+	client *Client
+	vendor *vendor.Vendor
+	known  map[claim][]string
+}
+
+// devices returns the devices of a claim, none if the claim does not exist.
+func (c claims) devices(ctx context.Context, at claim) ([]string, error) {
+	if devices, ok := c.known[at]; ok {
+		return devices, nil
+	}
+	devices, err := c.client.claimed(ctx, c.vendor, at.namespace, at.name)
+	if err != nil && !errors.IsNotFound(err) {
+		return nil, err
+	}
+	c.known[at] = devices
+	return devices, nil
+}
 
 // claimsOf returns the names of a pod's claims. Claims that it names are in its spec. Claims
 // that are created for it, from a template or for extended resources, are in its status.

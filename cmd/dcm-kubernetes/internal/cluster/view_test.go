@@ -71,7 +71,7 @@ func TestViewPods(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := new(cluster.Client).ViewPods(t.Context(), vendor.AMD, []core.Pod{tt.pod}, cluster.Self{Namespace: "d", Name: "self"})
+			got, err := cluster.ViewPods(t.Context(), new(cluster.Client), vendor.AMD, []core.Pod{tt.pod}, cluster.Self{Namespace: "d", Name: "self"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +152,7 @@ func TestPods_Claims(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{tt.pod}, cluster.Self{})
+			got, err := cluster.ViewPods(t.Context(), client, vendor.AMD, []core.Pod{tt.pod}, cluster.Self{})
 			if err != nil || len(got.Work) != tt.want {
 				t.Errorf("work is %+v, want %d pods; %v", got, tt.want, err)
 			}
@@ -160,7 +160,7 @@ func TestPods_Claims(t *testing.T) {
 	}
 	before := len(api.Requests())
 	shared := pod("Job", byName(named))
-	if got, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{shared, shared, shared}, cluster.Self{}); err != nil || len(got.Work) != 3 {
+	if got, err := cluster.ViewPods(t.Context(), client, vendor.AMD, []core.Pod{shared, shared, shared}, cluster.Self{}); err != nil || len(got.Work) != 3 {
 		t.Errorf("work is %+v; %v", got, err)
 	}
 	if n := len(api.Requests()) - before; n != 1 {
@@ -178,7 +178,7 @@ func TestPods_OldServer(t *testing.T) {
 		p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}
 	})
 	const want = "the API server does not serve resource.k8s.io/v1. hint: ResourceClaims of GPUs need Kubernetes 1.34 or later"
-	if _, err := client.ViewPods(t.Context(), vendor.AMD, []core.Pod{p}, cluster.Self{}); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if _, err := cluster.ViewPods(t.Context(), client, vendor.AMD, []core.Pod{p}, cluster.Self{}); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 	if _, _, err := client.Slices(t.Context(), vendor.AMD, "n1"); err == nil || !strings.HasSuffix(err.Error(), want) {
