@@ -227,8 +227,8 @@ func (s *makeSoak) fault() string {
 		{Name: "stop of kept modes", Weight: 4, Do: func() { s.during(s.making() + "systemctl stop 'dcm-keep@*'") }},
 		{Name: "stop of makers", Weight: 4, Do: func() { s.during(s.making() + "systemctl stop 'dcm-make@*'") }},
 		{Name: "stop of the slice", Weight: 2, Do: func() { s.during(s.making() + "systemctl stop dcm.slice") }},
-		{Name: "reboot", Weight: 4, Do: func() { s.restartDuring("systemctl reboot") }},
-		{Name: "power cut", Weight: 5, Do: func() { s.restartDuring("systemctl reboot --force --force") }},
+		{Name: "reboot", Weight: 6, Do: func() { s.restartDuring("systemctl reboot") }},
+		{Name: "power cut", Weight: 8, Do: func() { s.restartDuring("systemctl reboot --force --force") }},
 	})
 	s.count["fault: "+step.Name]++
 	step.Do()
