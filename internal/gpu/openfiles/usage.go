@@ -3,6 +3,7 @@ package openfiles
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"dcm/internal/gpu"
@@ -38,14 +39,22 @@ type Search struct {
 // Usage returns the processes that use the GPUs through the nodes, within the limits, and the
 // driver's counters. Processes that it could not inspect are in Uninspected.
 func (f Search) Usage(ctx context.Context) (gpu.VendorUsage, error) {
-	u, err := sysfs.Within(ctx, func() (gpu.VendorUsage, error) { return f.usage(ctx) })
-	if err != nil {
+	var at step
+	at.Store("the device nodes")
+	u, err := sysfs.Within(ctx, func() (gpu.VendorUsage, error) { return f.usage(ctx, &at) })
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return gpu.VendorUsage{}, fmt.Errorf("cannot scan the processes for users of the GPUs: timed out while reading %s: %w", at.Load(), err)
+	case err != nil:
 		return gpu.VendorUsage{}, fmt.Errorf("cannot scan the processes for users of the GPUs: %w", err)
 	}
 	return u, nil
 }
 
-func (f Search) usage(ctx context.Context) (u gpu.VendorUsage, err error) {
+// step is what a search reads now. A hanging driver answers no read, and then it is all that is known.
+type step struct{ atomic.Value }
+
+func (f Search) usage(ctx context.Context, at *step) (u gpu.VendorUsage, err error) {
 	nodes, err := f.Nodes()
 	if err != nil {
 		return u, err
@@ -53,15 +62,19 @@ func (f Search) usage(ctx context.Context) (u gpu.VendorUsage, err error) {
 	s := NewScan(f.Proc, nodes, f.Limits.PerProcess)
 	limit, cancel := context.WithTimeout(ctx, f.Limits.totalFor(ctx))
 	defer cancel()
+	at.Store("the open files")
 	if err := s.ScanAll(limit); err != nil {
 		return u, err
 	}
+	at.Store("the driver's own list of users")
 	if u.DriverUse, err = f.driverUse(s); err != nil {
 		return u, err
 	}
 	// Mappings cost as much again, and usually the use count is explained already.
 	if !u.Counted && !s.FoundAny() || u.Unexplained() > 0 {
+		at.Store("the memory mappings")
 		s.ScanMappings(limit)
+		at.Store("the driver's own list of users")
 		if u.DriverUse, err = f.driverUse(s); err != nil {
 			return u, err
 		}
