@@ -22,6 +22,11 @@ func List(ctx context.Context, h *host.Host) ([]status.Lease, error) {
 		return nil, fmt.Errorf("cannot read the leases: %w", err)
 	}
 	defer conn.Close()
+	return list(ctx, conn)
+}
+
+// list returns the leases, the oldest first.
+func list(ctx context.Context, conn *systemd.Conn) ([]status.Lease, error) {
 	// The description has the partitions, so the device lists are not read.
 	units, err := conn.Cgroups.UnitsInSlice(ctx, unitname.Slice, false)
 	if err != nil {

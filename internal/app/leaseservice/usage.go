@@ -17,6 +17,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/filelock"
+	"dcm/internal/linux/systemd"
 )
 
 // Usage returns how much of each partition is in use, and its holders. Values that this process has
@@ -83,16 +84,23 @@ func (p *Partitions) Held(ctx context.Context) (status.HeldParts, error) {
 	if last, err := runstate.ReadPartitions(p.host.Runtime()); err == nil && last == nil {
 		return status.HeldParts{}, nil // no run has listed them yet
 	}
-	snapshot, _, err := p.snapshot(ctx)
-	leases, unlisted := List(ctx, p.host)
+	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
+	defer cancel()
+	r, err := p.read(ctx)
+	if err != nil {
+		return status.HeldParts{}, err
+	}
+	defer r.conn.Close()
+	snapshot, _, err := p.collect(ctx, r)
+	leases, unlisted := list(ctx, r.conn)
 	held := status.HeldParts{Holders: holdersOf(snapshot), Leases: leases}
 	var undated error
-	held.Since, undated = activeSince(ctx, p.host, held.Holders)
+	held.Since, undated = activeSince(ctx, r.conn, held.Holders)
 	return held, errors.Join(err, unlisted, undated)
 }
 
 // activeSince returns when the services among the holders became active, by name. A lease has its own start.
-func activeSince(ctx context.Context, h *host.Host, holders map[string][]string) (map[string]time.Time, error) {
+func activeSince(ctx context.Context, conn *systemd.Conn, holders map[string][]string) (map[string]time.Time, error) {
 	services := make(map[string]bool)
 	for _, list := range holders {
 		for _, name := range list {
@@ -103,13 +111,6 @@ func activeSince(ctx context.Context, h *host.Host, holders map[string][]string)
 	if len(services) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
-	defer cancel()
-	conn, err := h.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
 	return conn.Units.Since(ctx, slices.Sorted(maps.Keys(services)))
 }
 
