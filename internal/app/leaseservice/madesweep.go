@@ -26,7 +26,7 @@ const maxSweepDelay = 10 * time.Minute
 type madeUnits interface {
 	// Dependents returns the units that require a unit.
 	Dependents(ctx context.Context, unit string) ([]string, error)
-	// States returns the states of units by name.
+	// States returns the states of units by name, without those that are not loaded.
 	States(ctx context.Context, units []string) (map[string]systemd.Unit, error)
 	Start(ctx context.Context, unit string) error
 	Stop(ctx context.Context, unit string) error
@@ -245,7 +245,7 @@ func (h hostUnits) States(ctx context.Context, units []string) (map[string]syste
 		return nil, err
 	}
 	defer conn.Close()
-	list, err := conn.Units.List(ctx, units, systemd.States)
+	list, err := conn.Units.Loaded(ctx, units) // loading one would be a change that starts the next sweep
 	out := make(map[string]systemd.Unit)
 	for _, u := range list {
 		out[u.Name] = u

@@ -28,19 +28,20 @@ type pid1 struct {
 	script  func(name string, call int) *dbus.Error // simulates the effect of RestartUnit
 	version string                                  // of systemd
 
-	mu       sync.Mutex
-	conn     *dbus.Conn
-	units    map[string]*sd.UnitStatus
-	props    map[string]map[string]any   // unit → property
-	onList   func(n int, names []string) // called after the nth list of units
-	amid     func(n int)                 // called before the reply with the nth list of units
-	lists    int
-	gets     int // of properties
-	hearers  int // calls of Subscribe
-	restarts int
-	reloads  int
-	tried    []string // units of TryRestartUnit
-	jobs     uint32
+	mu            sync.Mutex
+	conn          *dbus.Conn
+	units         map[string]*sd.UnitStatus
+	props         map[string]map[string]any   // unit → property
+	onList        func(n int, names []string) // called after the nth list of units
+	amid          func(n int)                 // called before the reply with the nth list of units
+	lists         int
+	loadedForList []string // the units that a list had to load
+	gets          int      // of properties
+	hearers       int      // calls of Subscribe
+	restarts      int
+	reloads       int
+	tried         []string // units of TryRestartUnit
+	jobs          uint32
 }
 
 // startPID1 starts a dbus-daemon and a stand-in on it.
@@ -135,6 +136,9 @@ func (p *pid1) manager() map[string]any {
 			var out []sd.UnitStatus
 			for _, name := range names {
 				out = append(out, *p.unit(name))
+				if _, loaded := p.units[name]; !loaded {
+					p.loadedForList = append(p.loadedForList, name)
+				}
 			}
 			p.lists++
 			if p.amid != nil {
@@ -144,6 +148,14 @@ func (p *pid1) manager() map[string]any {
 				go p.onList(p.lists, names)
 			}
 			return out, nil
+		},
+		"GetUnit": func(name string) (dbus.ObjectPath, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if _, loaded := p.units[name]; !loaded {
+				return "", dbus.NewError("org.freedesktop.systemd1.NoSuchUnit", []any{"Unit " + name + " not loaded."})
+			}
+			return unitPath(name), nil
 		},
 		"ListUnitsByPatterns": func(states, patterns []string) ([]sd.UnitStatus, *dbus.Error) {
 			p.mu.Lock()

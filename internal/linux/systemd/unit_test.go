@@ -386,3 +386,25 @@ func TestTriggers_ActiveOnly(t *testing.T) {
 		t.Errorf("triggers (-want +got):\n%s", diff)
 	}
 }
+
+// A list of units that are not loaded makes PID 1 load and unload them, which sends signals.
+func TestLoaded(t *testing.T) {
+	p := startPID1(t)
+	p.set("gpuagent.service", "active/running", "0102")
+	p.alias("exporter.service", "gpuagent.service")
+	c, ctx := p.dial()
+	got, err := c.Units.Loaded(ctx, []string{"dcm-lease-0-a.scope", "gpuagent.service", "exporter.service", `a\x2db.service`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Unit{
+		{Name: "gpuagent.service", ID: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running"},
+		{Name: "exporter.service", ID: "gpuagent.service", Load: "loaded", Active: "active", Sub: "running"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("units (-want +got):\n%s", diff)
+	}
+	if len(p.loadedForList) > 0 {
+		t.Errorf("loaded: %q", p.loadedForList)
+	}
+}

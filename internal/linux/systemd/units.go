@@ -2,10 +2,13 @@ package systemd
 
 import (
 	"context"
-	"dcm/internal/sanitize"
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/sanitize"
 )
 
 // Units reads the states of units and waits for changes.
@@ -27,6 +30,30 @@ func (u Units) List(ctx context.Context, names []string, fields Fields) ([]Unit,
 	}
 	err = each(len(units), func(i int) error { return u.read(ctx, &units[i], fields) })
 	return units, err
+}
+
+// Loaded returns the states of those units that PID 1 has loaded. [Units.List] loads the others for a moment,
+// and PID 1 sends signals for that, which would wake a caller that waits for changes.
+func (u Units) Loaded(ctx context.Context, names []string) ([]Unit, error) {
+	loaded := make([]bool, len(names))
+	err := each(len(names), func(i int) error {
+		var path dbus.ObjectPath
+		err := u.t.call(ctx, &path, managerPath, managerInterface+".GetUnit", names[i])
+		if loaded[i] = err == nil; isRemote(err, "org.freedesktop.systemd1.NoSuchUnit") {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var some []string
+	for i, name := range names {
+		if loaded[i] {
+			some = append(some, name)
+		}
+	}
+	return u.List(ctx, some, States)
 }
 
 // read adds fields to what the list says of a unit.

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dcm/internal/engine/runstate"
@@ -95,6 +96,24 @@ func instancesMade(m machine) {
 func (m machine) gone(profile string) {
 	m.t.Helper()
 	m.until(`ls -R /dev/dcm-made; systemctl list-units --all 'dcm-make@*'; ! ls /dev/dcm-made | grep -q "_$1_"`, profile)
+}
+
+// madeInUse: an instance that stays in use outlives its lease, and dcm status says so. Until it is destroyed, the
+// daemon waits, and does not wake itself by its own questions to PID 1.
+func madeInUse(m machine) {
+	m.onDemand()
+	lease := m.lessee("--make 3g.40gb")
+	m.knob("in-use " + dynamicGPU)
+	m.run("dcm release " + lease)
+	m.until(`dcm status; systemctl status 'dcm-make@*'; dcm status --json | grep -q '3g.40gb at slot .* is not destroyed: .*in use'`)
+	asked := m.run("timeout 3 busctl monitor org.freedesktop.systemd1 | grep -c Member=UnitRemoved || true")
+	const most = 10 // an attempt to destroy the instance causes a few
+	if n, err := strconv.Atoi(asked); err != nil || n > most {
+		m.t.Errorf("removed units within 3 s: got %q, want at most %d", asked, most)
+	}
+	m.knob("")
+	m.gone("3g.40gb")
+	m.until("dcm status; ! dcm status --json | grep -q 'not destroyed'")
 }
 
 // madeKilled: the daemon, the maker or the client is killed while an instance is created. Nothing is left.

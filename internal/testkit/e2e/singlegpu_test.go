@@ -90,6 +90,7 @@ func singleMIG(t *testing.T, p product) {
 			t.Run("no room next to an instance in use", func(t *testing.T) { noRoom(m.in(t)) })
 			t.Run("fewest units restart", func(t *testing.T) { fewestRestart(m.in(t)) })
 			t.Run("instances made for leases", func(t *testing.T) { instancesMade(m.in(t)) })
+			t.Run("an instance in use after its lease", func(t *testing.T) { madeInUse(m.in(t)) })
 			t.Run("killed while an instance is made", func(t *testing.T) { madeKilled(m.in(t)) })
 			t.Run("instances made for services", func(t *testing.T) { madeForServices(m.in(t)) })
 			t.Run("profile changed while services have instances", func(t *testing.T) { madeAndChanged(m.in(t)) })
