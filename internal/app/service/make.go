@@ -136,6 +136,7 @@ func newMaker(h *host.Host, log *slog.Logger) made.Maker {
 		},
 		Changed: func(n made.Name, exists bool) { logInstance(log, cfg, n, exists) },
 		Retry:   gpu.IsTransient, Delay: unmakeDelay, Log: log,
+		Users: nodes.users,
 	}
 }
 

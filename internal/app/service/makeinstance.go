@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
@@ -76,4 +79,31 @@ func (m migNodes) execute(ctx context.Context, kind partition.Kind, a partition.
 	node.devices = nil
 	step := partition.Step{Kind: kind, GPU: a, MIG: &partition.MIG{Instances: list}, Alone: true}
 	return node.Execute(ctx, partition.Steps{step}, func(partition.Step, bool, error) {})
+}
+
+// usersTimeout is how long the search for the users of an instance may take.
+const usersTimeout = 10 * time.Second
+
+// users names the processes that use an instance, "" if none is visible.
+func (m migNodes) users(ctx context.Context, n made.Name) string {
+	ctx, cancel := context.WithTimeout(ctx, usersTimeout)
+	defer cancel()
+	node := m.on(n.GPU)
+	devices, err := node.Devices(ctx)
+	usage, unread := node.Usage(ctx)
+	if err != nil || unread != nil || len(devices) == 0 {
+		return ""
+	}
+	var others []partition.Instance
+	for _, p := range devices[0].Parts {
+		if p.Start != n.Start {
+			others = append(others, partition.Instance{Profile: p.Profile, Start: p.Start})
+		}
+	}
+	step := partition.Step{Kind: partition.DestroyInstances, GPU: n.GPU, MIG: &partition.MIG{Instances: []partition.Instance{n.Instance()}}, Kept: &partition.MIG{Instances: others}}
+	holders := apply.Holders(gpu.Blockers(partition.Steps{step}, devices, usage.Holders))
+	if len(holders) == 0 {
+		return ""
+	}
+	return runstate.InUse(holders).Text
 }

@@ -151,4 +151,5 @@ func addInventory(a *Account, s Inventory) {
 		a.Profile.Defined = s.Profiles
 	}
 	a.Problems = append(a.Problems, s.Problems...)
+	a.Warnings = append(a.Warnings, s.Warnings...)
 }

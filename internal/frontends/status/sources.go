@@ -47,6 +47,7 @@ type Inventory struct {
 	Parts    []Part
 	Profiles []string  // the profiles that can be selected, predefined ones included; nil if unknown
 	Problems []Problem // for example, that the profile does not fit the GPUs
+	Warnings []string  // for example, that an instance of a lease that has ended is in use
 }
 
 // ReservationState lists the reservations, and those that cannot be read.

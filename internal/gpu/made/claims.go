@@ -64,19 +64,40 @@ func (c Claims) add(n Name) error {
 	return nil
 }
 
-// ending is the file in the directory of a claim whose unit is being stopped.
+// ending is the file in the directory of a claim whose unit is being stopped. Its content is why the last stop
+// has not destroyed the instance.
 const ending = "ending"
 
 // end records that the unit of a claim is being stopped. It reports whether there is a claim.
 func (c Claims) end(n Name) (bool, error) {
-	err := os.WriteFile(filepath.Join(c.Dir, n.String(), ending), nil, 0o644)
+	file, err := os.OpenFile(filepath.Join(c.Dir, n.String(), ending), os.O_CREATE|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot record the end of an instance: %w", err)
 	}
-	return true, nil
+	return true, file.Close()
+}
+
+// fail records why a stop has not destroyed the instance.
+func (c Claims) fail(n Name, why error) error {
+	if err := os.WriteFile(filepath.Join(c.Dir, n.String(), ending), []byte(why.Error()), 0o644); err != nil {
+		return fmt.Errorf("cannot record the end of an instance: %w", err)
+	}
+	return nil
+}
+
+// Failures returns why instances still exist after the stop of their units.
+func (c Claims) Failures() []string {
+	names, _ := c.List() // without the directory there is nothing
+	var out []string
+	for _, n := range names {
+		if why, err := os.ReadFile(filepath.Join(c.Dir, n.String(), ending)); err == nil && len(why) > 0 {
+			out = append(out, sanitize.Text(string(why)))
+		}
+	}
+	return out
 }
 
 // endingOn returns the claims of instances of a GPU whose units are being stopped.

@@ -33,6 +33,7 @@ type Maker struct {
 	Claimed func()                                              // called when an instance is claimed, before it is created; nil: no call
 	Changed func(n Name, exists bool)                           // called after an instance was created or destroyed
 	Retry   func(error) bool                                    // reports whether a later attempt to destroy may succeed
+	Users   func(context.Context, Name) string                  // names the processes that use an instance; nil: no call
 	Delay   time.Duration                                       // between two attempts
 	Log     *slog.Logger
 }
@@ -108,19 +109,34 @@ func (m Maker) Unmake(ctx context.Context, n Name) error {
 		return err
 	}
 	defer release()
+	var reason error // of the last attempt that was not cut off by the end of the time
 	for {
 		err := m.destroy(ctx, n)
 		if err == nil {
 			return nil
 		}
-		if failed := fmt.Errorf("%s at slot %d of %s is not destroyed: %w", n.Profile, n.Start, n.GPU, err); !m.Retry(err) || ctx.Err() != nil {
-			return failed
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
+		if !m.Retry(err) || ctx.Err() != nil {
+			return m.notDestroyed(context.WithoutCancel(ctx), n, reason)
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(m.Delay):
 		}
 	}
+}
+
+// notDestroyed records and returns why an instance still exists.
+func (m Maker) notDestroyed(ctx context.Context, n Name, reason error) error {
+	err := fmt.Errorf("%s at slot %d of %s is not destroyed: %w", n.Profile, n.Start, n.GPU, reason)
+	if m.Users != nil {
+		if users := m.Users(ctx, n); users != "" {
+			err = fmt.Errorf("%w; %s", err, users)
+		}
+	}
+	return errors.Join(err, m.Claims.fail(n, err))
 }
 
 // destroy destroys the instances that are ending. If one of them cannot be destroyed, it destroys only that of n.

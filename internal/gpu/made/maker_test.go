@@ -1,6 +1,7 @@
 package made
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,5 +100,44 @@ func TestUnmake_Together(t *testing.T) {
 				t.Errorf("%d calls destroy them, want 1", b.calls)
 			}
 		})
+	}
+}
+
+// lateGPUs ends the time of the stop during the second attempt, as a library that answers too late.
+type lateGPUs struct {
+	GPUs
+	end      func()
+	attempts int
+}
+
+func (g *lateGPUs) Destroy(ctx context.Context, gpu partition.Address, list []partition.Instance) error {
+	if g.attempts++; g.attempts == 2 {
+		g.end()
+		return ctx.Err()
+	}
+	return g.GPUs.Destroy(ctx, gpu, list)
+}
+
+// The reason of an instance that stays is recorded until a later stop destroys it.
+func TestUnmake_NotDestroyed(t *testing.T) {
+	b, m := newMaker(t)
+	if err := m.Make(t.Context(), oneSlice(3)); err != nil {
+		t.Fatal(err)
+	}
+	b.inUse[3] = true
+	ctx, cancel := context.WithCancel(t.Context())
+	m.GPUs = &lateGPUs{GPUs: b, end: cancel}
+	m.Retry = func(error) bool { return true }
+	m.Users = func(ctx context.Context, _ Name) string { return fmt.Sprint("sleep has it open, ", ctx.Err()) }
+	if err := m.Unmake(ctx, oneSlice(3)); !errors.Is(err, errInUse) || errors.Is(err, context.Canceled) {
+		t.Errorf("stop while in use: got %v, want %v", err, errInUse)
+	}
+	want := fmt.Sprintf("1g.10gb at slot 3 of %s is not destroyed: %s; sleep has it open, <nil>", gpu, errInUse)
+	if got := m.Claims.Failures(); len(got) != 1 || got[0] != want {
+		t.Errorf("failures: got %q, want %q", got, want)
+	}
+	b.inUse[3], m.GPUs = false, b
+	if err := m.Unmake(t.Context(), oneSlice(3)); err != nil || len(m.Claims.Failures()) > 0 {
+		t.Errorf("stop later: %v, failures %q", err, m.Claims.Failures())
 	}
 }

@@ -53,6 +53,7 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 	if p := FalseNode(h); p != nil {
 		s.Problems = append(s.Problems, *p)
 	}
+	s.Warnings = host.Claims(h).Failures()
 	s.GPUs = gpus(devices, d.Want)
 	s.Parts = parts(devices)
 	if !copyDetails(s.Parts, before.Parts) && all {
