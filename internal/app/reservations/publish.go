@@ -141,6 +141,9 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
 		})
 	}
+	if last, err := runstate.ReadPartitions(s.Host.Runtime()); err == nil && last != nil {
+		logRemoved(s.Log, last.Reservations, p.Reservations)
+	}
 	made, err := s.addMade(p.Reservations, p.Parts)
 	errs = append(errs, err)
 	maps.Copy(nodes, made)
@@ -244,13 +247,23 @@ func madeNodes(devices []gpu.Device) []string {
 func (s Publisher) logChoice(r config.Reservation, g lease.Grant, before []string) {
 	switch {
 	case len(g.Nodes) == 0:
-		s.Log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), "reservation", r.Name, "unit", r.Unit)
+		s.Log.Error(fmt.Sprintf("reservation %s has no partitions: %s", r.Name, g.Reason), event.Reserved.Attr(), "reservation", r.Name, "unit", r.Unit, "partitions", []string(nil))
 	case !reflect.DeepEqual(g.Nodes, before):
 		share := ""
 		if r.Share > 0 {
 			share = strconv.Itoa(r.Share)
 		}
 		s.Log.Info(fmt.Sprintf("reservation %s has %s", r.Name, g.Reason), event.Reserved.Attr(), "reservation", r.Name, "unit", r.Unit, "partitions", g.Partitions, "share", share)
+	}
+}
+
+// logRemoved logs the units that have a reservation no longer. dcm usage would count their former partitions
+// from their next start on.
+func logRemoved(log *slog.Logger, before, now []runstate.Reservation) {
+	for _, r := range before {
+		if r.Make == "" && !slices.ContainsFunc(now, func(other runstate.Reservation) bool { return other.Unit == r.Unit }) {
+			log.Info(fmt.Sprintf("reservation %s is removed", r.Name), event.Reserved.Attr(), "reservation", r.Name, "unit", r.Unit, "partitions", []string(nil))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package reservations
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"os"
@@ -88,5 +89,16 @@ func TestWithoutVendorCDI(t *testing.T) {
 				t.Errorf("partitions for container engines: got %+v", got)
 			}
 		})
+	}
+}
+
+// A unit whose reservation is removed, and not only renamed, has no partitions in its next runs.
+func TestLogRemoved(t *testing.T) {
+	var text bytes.Buffer
+	before := []runstate.Reservation{{Name: "a", Unit: "a.service"}, {Name: "b", Unit: "b.service"}, {Name: "c", Unit: "c.service"}, {Name: "d", Unit: "d.service", Make: "1g.10gb"}}
+	now := []runstate.Reservation{{Name: "a", Unit: "a.service"}, {Name: "new", Unit: "b.service"}}
+	logRemoved(slog.New(slog.NewTextHandler(&text, nil)), before, now)
+	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "unit=c.service partitions=[]") {
+		t.Errorf("got %s", got)
 	}
 }
