@@ -26,6 +26,7 @@ import (
 	"dcm/internal/linux/journal"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/watch"
+	"dcm/internal/text"
 )
 
 // selftestUnit is the unit that applies the modes. Its last command restores the GPUs; PID 1
@@ -186,17 +187,17 @@ func selftestWithin(ctx context.Context, h *host.Host, con *console.Console, o s
 
 // define writes the profiles of the self-test. It disables reboots.
 func define(h *host.Host, before partition.Profile, targets []selftest.Target) ([]byte, error) {
-	text := "# Written by \"dcm selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
+	toml := "# Written by \"dcm selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
 	for _, t := range targets {
 		if t.SkipReason == "" {
-			text += config.FormatProfile(t.Profile)
+			toml += config.FormatProfile(t.Profile)
 		}
 	}
 	file := selftestFile(h)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	return []byte(text), atomicfile.Write(file, []byte(text), atomicfile.Options{Mode: 0o644})
+	return []byte(toml), atomicfile.Write(file, []byte(toml), atomicfile.Options{Mode: 0o644})
 }
 
 // choose makes the daemon apply a profile, as dcm apply does.
@@ -294,11 +295,13 @@ const retryTimeout = 10 * time.Minute
 // that ended.
 const maxFailures = 3
 
-// await waits until the daemon has applied the profile. If bounded, it gives up after
-// maxFailures failures without a visible holder.
-func (e *test) await(ctx context.Context, profile string, bounded bool) error {
+// await waits until the daemon has applied the profile, and shows why it has to wait. what names the
+// change. If bounded, it gives up after maxFailures failures without a visible holder.
+func (e *test) await(ctx context.Context, what, profile string, bounded bool) error {
 	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
+	until, _ := ctx.Deadline()
+	w := waiter{wait: wait{What: what, Until: until}, bounded: bounded, emit: e.emit}
 	changed, err := watch.Files(ctx, []string{e.host.Runtime()}, 30*time.Millisecond, journal.Log(io.Discard, "dcm"))
 	if err != nil {
 		return err
@@ -313,12 +316,33 @@ func (e *test) await(ctx context.Context, profile string, bounded bool) error {
 			case bounded && failed:
 				return change.Failure(state)
 			}
+			e.names.addFrom(state)
+			w.show(state)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return fmt.Errorf("profile %s is not on the GPUs: %w", profile, ctx.Err())
 		}
+	}
+}
+
+// waiter shows what a change waits for.
+type waiter struct {
+	wait    wait // shown last
+	bounded bool // without a holder the wait is short, and is not shown
+	emit    func(event)
+}
+
+// show shows the reason of a state, if it is a new one.
+func (w *waiter) show(state *runstate.State) {
+	if state.Error == nil || w.bounded && len(state.Holders) == 0 {
+		return
+	}
+	if reason := text.OneLine(state.Error.Text); reason != w.wait.Reason {
+		w.wait.Reason = reason
+		shown := w.wait
+		w.emit(event{Wait: &shown})
 	}
 }
 
@@ -332,10 +356,11 @@ func selftestBack(ctx context.Context, h *host.Host, con *console.Console, until
 	paths := config.DefaultPaths(h.Root)
 	ours := err == nil && strings.HasPrefix(cfg.Selected, selftest.Prefix) && host.UntilReboot(h, cfg)
 	if ours {
-		e := &test{host: h, config: cfg}
+		const what = "restoring the GPUs"
+		e := &test{host: h, config: cfg, emit: emitter(con)}
+		e.emit(event{Doing: what})
 		if err := e.choose(ctx, selftest.Prefix+"before"); err != nil {
-			con.Warn(err.Error())
-			if err := e.await(ctx, selftest.Prefix+"before", false); err != nil {
+			if err := e.await(ctx, what, selftest.Prefix+"before", false); err != nil {
 				return err
 			}
 		}

@@ -50,11 +50,12 @@ func (e *test) provoke(ctx context.Context, t selftest.Target, gpus []partition.
 		e.check(selftest.CompareView(t.Mode, views.Own, now.Own)...)
 	}
 	end()
-	e.emit(event{Doing: t.Mode + ": the change after the GPU is closed"})
+	const change = "the change after the GPU is closed"
+	e.emit(event{Doing: t.Mode + ": " + change})
 	began, last := time.Now(), e.run()
-	err = e.await(ctx, t.Profile.Name, true)
+	err = e.await(ctx, t.Mode+": "+change, t.Profile.Name, true)
 	e.timed(ctx, t.Mode, last)
-	e.check(e.outcome(ctx, t.Mode, "the change after the GPU is closed", fmt.Sprintf("applied %s later", time.Since(began).Round(time.Millisecond)), err))
+	e.check(e.outcome(ctx, t.Mode, change, fmt.Sprintf("applied %s later", time.Since(began).Round(time.Millisecond)), err))
 }
 
 // refusedFor returns an error if the refusal does not name the process.

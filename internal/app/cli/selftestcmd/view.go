@@ -18,8 +18,16 @@ import (
 type event struct {
 	Begin   *head                `json:"begin,omitempty"`
 	Doing   string               `json:"doing,omitempty"` // what is under way
+	Wait    *wait                `json:"waits,omitempty"`
 	Mode    *selftest.ModeResult `json:"mode,omitempty"`
 	Outcome *selftest.Outcome    `json:"outcome,omitempty"`
+}
+
+// wait is what a change waits for. It has the names of units and processes, so it is not in the archive.
+type wait struct {
+	What   string    `json:"what"`   // the change: "SPX/NPS1: the change after the GPU is closed"
+	Reason string    `json:"reason"` // why the daemon cannot make it now, with the holders of the GPUs
+	Until  time.Time `json:"until"`  // when the self-test gives up
 }
 
 // head is what the table of a test needs before its first row.
@@ -60,6 +68,8 @@ func (v *view) show(e event) {
 	switch {
 	case e.Begin != nil:
 		v.begin(*e.Begin)
+	case e.Wait != nil:
+		v.waits(*e.Wait)
 	case e.Mode != nil:
 		v.doing = ""
 		v.mode(*e.Mode)
@@ -183,6 +193,11 @@ func (v *view) mode(m selftest.ModeResult) {
 	for _, failure := range m.Failures() {
 		v.con.Labelled("      ", failure)
 	}
+}
+
+// waits prints what a change waits for.
+func (v *view) waits(w wait) {
+	v.con.Labelled("  "+v.con.Yellow("…")+" ", fmt.Sprintf("%s waits until %s: %s", w.What, w.Until.Local().Format(time.TimeOnly), w.Reason))
 }
 
 // outcome prints the conclusion.
