@@ -115,14 +115,14 @@ func (p *policy) checkSlots(gpus []DynamicGPU, allocations []Allocation, c Calle
 // [InsufficientError] if a GPU may have room later, otherwise an [ImpossibleError].
 func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, err error) {
 	at = -1
-	var none []error
+	var none []refusal
 	for i, g := range gpus {
 		slot, err := partition.NextSlot(g.Offered, g.instances(), profile)
 		if err == nil && g.Awaited != "" {
 			err = &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
 		}
 		if err != nil {
-			none = append(none, fmt.Errorf("%s: %w", g.GPU, err))
+			none = append(none, refusal{g.GPU, err})
 			continue
 		}
 		less := func(a, b partition.Slot) bool {
@@ -134,28 +134,32 @@ func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, e
 		}
 	}
 	if at < 0 {
-		return at, best, noSlot(none)
+		return at, best, noSlot(none, profile)
 	}
 	return at, best, nil
 }
 
 // noSlot returns the error of a request for which no GPU has room: permanent, unless one of the GPUs
 // may have room later.
-func noSlot(none []error) error {
+func noSlot(none []refusal, profile string) error {
 	if len(none) == 0 {
 		return &ImpossibleError{errors.New("no GPU of the profile with MIG is dynamic\nhint: set dynamic = true in a group of the profile with mig, see dcm.toml(5)")}
 	}
 	var later error
-	for _, err := range none {
-		slot, full := errors.AsType[*partition.NoSlotError](err)
-		if later == nil && (full || insufficient(err)) || full && slot.Movable {
-			later = err
+	for _, r := range none {
+		slot, full := errors.AsType[*partition.NoSlotError](r.err)
+		if later == nil && (full || insufficient(r.err)) || full && slot.Movable {
+			later = r.err
 		}
 	}
-	if later == nil {
-		return &ImpossibleError{none[0]}
+	text := joinRefusals(none)
+	if len(none) > 1 {
+		text = fmt.Sprintf("no dynamic GPU has room for %s now (%s)", profile, text)
 	}
-	return &InsufficientError{Err: later}
+	if later == nil {
+		return &ImpossibleError{&refusedError{text, none[0].err}}
+	}
+	return &InsufficientError{Err: &refusedError{text, later}}
 }
 
 // makersOf returns the holders of the partitions of the GPUs.

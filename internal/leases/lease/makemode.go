@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
+	"dcm/internal/text"
 )
 
 // ModeGPU is a dynamic GPU whose compute mode leases switch.
@@ -47,13 +47,13 @@ func (p *policy) chooseMode(snapshot Snapshot, caller Caller, r Request) (placem
 	}
 	allocations := Allocations(snapshot)
 	mode, n := partition.Compute(r.Make), max(r.Partitions, 1)
-	var none []error
+	var none []refusal
 	var best *modeOffer
 	xcc := 0
 	for _, g := range gpus {
 		o, err := snapshot.modeOffer(g, allocations, mode, n)
 		if err != nil {
-			none = append(none, fmt.Errorf("%s: %w", g.GPU, err))
+			none = append(none, refusal{g.GPU, err})
 			continue
 		}
 		if best == nil || o.shared && !best.shared || o.shared == best.shared && o.left < best.left {
@@ -162,25 +162,19 @@ func reservedOnly(own []Allocation, err error) error {
 }
 
 // noMode returns the error of a request that no GPU can meet: permanent, unless one may meet it later.
-func noMode(none []error, mode partition.Compute, n int) error {
+func noMode(none []refusal, mode partition.Compute, n int) error {
 	if len(none) == 0 {
 		return &ImpossibleError{errors.New("no GPU with compute modes is dynamic in the profile\nhint: set dynamic = true in a group of the profile, see dcm.toml(5)")}
 	}
-	var holders, reasons []string
+	var holders []string
 	later := false
-	for _, err := range none {
-		if short, ok := errors.AsType[*InsufficientError](err); ok {
+	for i, r := range none {
+		if short, ok := errors.AsType[*InsufficientError](r.err); ok {
 			later, holders = true, append(holders, short.Holders...)
-			at, _, _ := strings.Cut(err.Error(), ": ")
-			err = fmt.Errorf("%s: %w", at, short.Err)
+			none[i].err = short.Err
 		}
-		reasons = append(reasons, err.Error())
 	}
-	const most = 4
-	if more := len(reasons) - most; more > 0 {
-		reasons = append(reasons[:most], fmt.Sprintf("and %d more", more))
-	}
-	err := fmt.Errorf("no dynamic GPU can give %d partitions in %s now (%s)", n, mode, strings.Join(reasons, "; "))
+	err := fmt.Errorf("no dynamic GPU can give %s in %s now (%s)", text.Count(n, "partition"), mode, joinRefusals(none))
 	if !later {
 		return &ImpossibleError{err}
 	}
