@@ -2,7 +2,8 @@ package console
 
 import "strings"
 
-// Bar returns a bar of that width. A share above 0 fills at least one cell, and one below 1 leaves one.
+// Bar returns a bar of that width between edges. A share above 0 fills at least one cell, and one below 1
+// leaves one.
 func Bar(width int, share float64) string {
 	filled := int(share*float64(width) + 0.5)
 	switch {
@@ -13,5 +14,5 @@ func Bar(width int, share float64) string {
 	default:
 		filled = min(max(filled, 1), width-1)
 	}
-	return strings.Repeat("■", filled) + strings.Repeat("□", width-filled)
+	return "▕" + strings.Repeat("█", filled) + strings.Repeat("░", width-filled) + "▏"
 }

@@ -59,7 +59,11 @@ func (v statusView) gpus() {
 	t.Flush()
 }
 
-// partitions returns the number of partitions, and a bar of how many have a holder.
+// maxBoxes is the number of partitions up to which each has a box of its own.
+const maxBoxes = 8
+
+// partitions returns the number of partitions, and how many have a holder: with a box for each partition
+// or, if there are more, with a bar.
 func (v statusView) partitions(r gpuRow) string {
 	if v.long {
 		return fmt.Sprint(r.parts)
@@ -67,7 +71,11 @@ func (v statusView) partitions(r gpuRow) string {
 	if r.parts == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%s %d of %d held", console.Bar(8, float64(r.held)/float64(r.parts)), r.held, r.parts)
+	drawn := console.Bar(maxBoxes, float64(r.held)/float64(r.parts))
+	if r.parts <= maxBoxes {
+		drawn = strings.Repeat(markLease, r.held) + strings.Repeat(markFree, r.parts-r.held)
+	}
+	return fmt.Sprintf("%s %d of %d held", drawn, r.held, r.parts)
 }
 
 // vendors returns the number of vendors of managed GPUs.

@@ -120,6 +120,39 @@ func TestStatus_Short(t *testing.T) {
 	}
 }
 
+// The status draws a box for each partition, or a bar without boxes if there are more than eight.
+func TestStatus_Boxes(t *testing.T) {
+	mode := status.Shape{Compute: "SPX", Memory: "NPS1"}
+	for _, tt := range []struct {
+		gpus, each, held int
+		want             string
+	}{
+		{1, 1, 0, "□ 0 of 1 held"},
+		{4, 1, 0, "□□□□ 0 of 4 held"},
+		{1, 2, 1, "■□ 1 of 2 held"},
+		{2, 4, 3, "■■■□□□□□ 3 of 8 held"},
+		{3, 3, 1, "▕█░░░░░░░▏ 1 of 9 held"},
+		{4, 8, 32, "▕████████▏ 32 of 32 held"},
+	} {
+		var a status.Account
+		for i := range tt.gpus {
+			g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i+5), Vendor: "amd", Model: "MI300X", Mode: mode, Partitions: tt.each}
+			a.GPUs = append(a.GPUs, g)
+			for p := range tt.each {
+				part := status.Part{Name: fmt.Sprintf("%s-%d", g.Address, p), GPU: g.Address, Index: p}
+				if len(a.Parts) < tt.held {
+					part.Holders = []string{"train.service"}
+				}
+				a.Parts = append(a.Parts, part)
+			}
+		}
+		shown := string(StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false))
+		if !strings.Contains(shown, "  "+tt.want+"\n") {
+			t.Errorf("want %q in:\n%s", tt.want, shown)
+		}
+	}
+}
+
 func TestStatus_LostGPU(t *testing.T) {
 	a := node(rand.New(rand.NewPCG(1, 1)))
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
