@@ -161,16 +161,25 @@ func lastRun(r *runstate.Run, now time.Time) string {
 	return s
 }
 
-// services prints how many clients run.
+// services prints how many clients run. PID 1 does not record why a unit was stopped. So a client that dcm
+// did not stop is no fault, also if it was stopped together with dcm-apply.service and only that was started.
 func (v statusView) services() {
 	if len(v.a.Clients) == 0 {
 		return
 	}
-	var running, stopped []string
+	var running, down, stopped, absent []string
+	faults := v.a.DownClients()
 	for _, c := range v.a.Clients {
-		if name := strings.TrimSuffix(c.Unit, ".service"); c.Runs() {
+		name := strings.TrimSuffix(c.Unit, ".service")
+		_, fault := faults[c.Unit]
+		switch {
+		case c.Runs():
 			running = append(running, name)
-		} else {
+		case c.Load != "loaded" && c.Load != "":
+			absent = append(absent, name)
+		case fault:
+			down = append(down, name)
+		default:
 			stopped = append(stopped, name)
 		}
 	}
@@ -178,10 +187,21 @@ func (v statusView) services() {
 	if len(running) > 0 {
 		s += ": " + text.Few(running)
 	}
-	if len(stopped) > 0 && v.a.Running() {
+	if v.a.Running() {
+		down, stopped = nil, append(down, stopped...)
+	}
+	if len(down) > 0 {
+		s += "; down: " + text.Few(down)
+	}
+	switch {
+	case len(stopped) > 0 && v.a.Running():
 		s += "; stopped for the change: " + text.Few(stopped)
-	} else if len(stopped) > 0 {
-		s += "; not running: " + text.Few(stopped)
+	case len(stopped) > 0:
+		it := map[bool]string{true: "it", false: "them"}[len(stopped) == 1]
+		s += "; stopped: " + text.Few(stopped) + " ('systemctl start' starts " + it + ")"
+	}
+	if len(absent) > 0 {
+		s += "; not installed or masked: " + text.Few(absent)
 	}
 	v.fact(" ", "Services", s)
 }

@@ -153,6 +153,39 @@ func TestStatus_Boxes(t *testing.T) {
 	}
 }
 
+// A client that is stopped, but not by dcm, is no fault: PID 1 does not record who stopped it. The status says how
+// to start it.
+func TestStatus_StoppedClients(t *testing.T) {
+	client := func(unit, active string, back bool) status.Client {
+		return status.Client{Unit: unit, Load: "loaded", Active: active, Ran: true, Before: "active", Back: back}
+	}
+	missing := status.Client{Unit: "d.service", Load: "not-found", Active: "inactive", Back: true}
+	for _, tt := range []struct {
+		apply   string // the state of dcm-apply.service
+		clients []status.Client
+		state   status.State
+		want    string
+	}{
+		{"active", []status.Client{client("a.service", "active", true), client("b.service", "active", true)}, status.Healthy, "2 of 2 running: a, b"},
+		{"active", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Healthy, "0 of 2 running; stopped: a, b ('systemctl start' starts them)"},
+		{"inactive", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Clients, "0 of 2 running; down: a, b"},
+		{"active", []status.Client{client("a.service", "active", true), client("b.service", "inactive", false), client("c.service", "inactive", true), missing}, status.Clients,
+			"1 of 4 running: a; down: b; stopped: c ('systemctl start' starts it); not installed or masked: d"},
+	} {
+		a := node(rand.New(rand.NewPCG(1, 1)))
+		for i := range a.GPUs {
+			a.GPUs[i].Mode.Compute = "CPX"
+		}
+		a.Clients = tt.clients
+		a.Units = []status.Unit{{Unit: "dcm.service", Active: "active", Ran: true}, {Unit: "dcm-apply.service", Active: tt.apply, Ran: true}}
+		a = status.Evaluate(a)
+		shown := string(StatusText(&console.Console{}, a, time.Now(), false))
+		if a.Health.State != tt.state || !strings.Contains(shown, " "+tt.want+"\n") {
+			t.Errorf("state %s, want %s and %q in:\n%s", a.Health.State, tt.state, tt.want, shown)
+		}
+	}
+}
+
 func TestStatus_LostGPU(t *testing.T) {
 	a := node(rand.New(rand.NewPCG(1, 1)))
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
