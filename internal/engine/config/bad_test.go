@@ -21,8 +21,8 @@ var bad = []struct{ name, text, want string }{
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
 	{"unknown key", "[clients]\nunit = []", `:2: clients.unit: unknown key; did you mean "units"? accepted: discover, require, units`},
 	{"unknown table", "[aply]\nreboot = \"once\"", `:1: aply: unknown key; did you mean "apply"? accepted: agent, apply, budget, client, clients, daemon, gpu, guard, leases, metrics, profile, profiles, reservation, version`},
-	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: unknown key: it belongs in [budget] or [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver, settle-time, unit-of-change`},
-	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": unknown key: it belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
+	{"key of another table", "[apply]\nunits = [\"a\"]", `:2: apply.units: wrong section: this key belongs in [budget] or [clients]; accepted: at-load, device-timeout, on-failure, reboot, reload-driver, settle-time, unit-of-change`},
+	{"key below a table", "[clients]\n\nprofile = \"cpx-nps4\"", `:3: clients.profile = "cpx-nps4": wrong section: this key belongs at the top of the file, above the first [table]; accepted: discover, require, units`},
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
 	{"string for a boolean", "[apply]\nreload-driver = \"yes\"", `:2: apply.reload-driver = "yes": must be true or false, not a string`},
@@ -62,7 +62,7 @@ var bad = []struct{ name, text, want string }{
 :3: profiles.x.group.device = "0x74a11002": not an NVIDIA device id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"
 :3: profiles.x.group.device = "0x20b2:1533": not a board id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`},
 	{"the rest of a device twice", "[[profiles.x.group]]\nmig = {}\ndevice = \"0x2330\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ndevice = \"0x233010DE\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ncount = \"rest\"", `:8: profiles.x.group.count = "rest": the rest of the devices "0x2330" is already taken by the group on line 4`},
-	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": unknown key: it belongs in [profiles.NAME]; accepted: compute, count, device, dynamic, gpus, mig`},
+	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": wrong section: this key belongs in [profiles.NAME]; accepted: compute, count, device, dynamic, gpus, mig`},
 	{"groups that say too little or too much", "[[profiles.x.group]]\ncount = 1\ngpus = [1]\n[[profiles.x.group]]\ncompute = \"CPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ngpus = []",
 		`:1: profiles.x.group: compute is missing; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX, or mig for NVIDIA's GPUs
 :1: profiles.x.group: count and gpus exclude each other

@@ -53,7 +53,7 @@ func TestLoad_BadBudgets(t *testing.T) {
 		{"[[budget]]\nunits = \"*\"\nmax-down = 1\n", `:2: budget.units = "*": matches all units; accepted: the name of a unit, or a pattern such as "vllm@*"`},
 		{"[[budget]]\nunits = [\"a\", 3]\nmax-down = 1\n", "budget.units = 3: must be a string"},
 		{"[[budget]]\nunits = \"a/*\"\nmax-down = 1\n", ":2: budget.units = \"a/*\": not a unit name: '/' cannot be in one"},
-		{"[[budget]]\nunits = \"a\"\nmax-down = 1\nsettle-time = \"5s\"\n", ":4: budget.settle-time = \"5s\": unknown key: it belongs in [apply]"},
+		{"[[budget]]\nunits = \"a\"\nmax-down = 1\nsettle-time = \"5s\"\n", ":4: budget.settle-time = \"5s\": wrong section: this key belongs in [apply]"},
 		{"[apply]\nsettle-time = \"0s\"\n", ":2: apply.settle-time = \"0s\": out of range"},
 	} {
 		if _, err := config.Load(written(t, map[string]string{"dcm.toml": tt.text})); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -158,11 +158,11 @@ func (c *Checker) unknown(key string, keys map[string]Rule) *source.Fault {
 	}
 	switch homes := c.Root.homes("", key); {
 	case len(homes) == 1 && homes[0] == "":
-		f.Text += ": it belongs at the top of the file, above the first [table]"
+		f.Text = "wrong section: this key belongs at the top of the file, above the first [table]"
 	case len(homes) == 1:
-		f.Text += fmt.Sprintf(": it belongs in [%s]", homes[0])
+		f.Text = fmt.Sprintf("wrong section: this key belongs in [%s]", homes[0])
 	case len(homes) == 2:
-		f.Text += fmt.Sprintf(": it belongs in [%s] or [%s]", homes[0], homes[1])
+		f.Text = fmt.Sprintf("wrong section: this key belongs in [%s] or [%s]", homes[0], homes[1])
 	}
 	return f
 }
