@@ -71,9 +71,9 @@ func Hint(err error) string {
 	}
 	switch {
 	case errors.Is(err, ErrNoGPU):
-		return "See whether lspci shows the GPU; it may be given to a virtual machine."
+		return "see whether lspci shows the GPU; it may be given to a virtual machine"
 	case errors.Is(err, context.DeadlineExceeded):
-		return "See the kernel log. If the driver hangs, reboot."
+		return "see the kernel log; if the driver hangs, reboot"
 	}
 	return ""
 }

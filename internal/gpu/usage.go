@@ -119,7 +119,7 @@ func (e *PartialError) Is(target error) bool { return target == ErrPartial }
 
 // Hint says what to do about it.
 func (e *PartialError) Hint() string {
-	return "End these processes or close some of their files, so that dcm can see which processes have a GPU open."
+	return "end these processes or close some of their files, so that dcm can see which processes have a GPU open"
 }
 
 // Usage returns the usage of the GPUs of all vendors that are on the bus.

@@ -54,7 +54,7 @@ func (e *NotReadyError) Hint() string {
 	if len(e.GPUs) > 0 && e.GPUs[0].hint != "" && !slices.ContainsFunc(e.GPUs, func(l NotReady) bool { return l.hint != e.GPUs[0].hint }) {
 		return e.GPUs[0].hint
 	}
-	return "See the kernel log for the reason. Check whether the driver is blacklisted."
+	return "see the kernel log for the reason; check whether the driver is blacklisted"
 }
 
 // errNoMoreGPUs ends the wait for a GPU that the loaded driver does not bring up.

@@ -28,9 +28,9 @@ type unseenError struct {
 
 func (e *unseenError) Unwrap() error { return e.error }
 
-const unseenHint = "Find what uses a GPU without a visible process. It can be a file passed over a socket or to a container runtime, " +
+const unseenHint = "find what uses a GPU without a visible process. It can be a file passed over a socket or to a container runtime, " +
 	"a console or sound device, or a driver that shares buffers. Otherwise reboot. " +
-	"dcm tries again when the driver's use count falls, when the configuration changes, and at `dcm apply`. Until then it restarts no client."
+	"dcm tries again when the driver's use count falls, when the configuration changes, and at 'dcm apply'. Until then it restarts no client"
 
 // blame finds out what uses the GPUs.
 type blame struct {

@@ -157,5 +157,5 @@ func none(devices []gpu.Device) error {
 		return fmt.Errorf("%w: %s", err, reasons(devices))
 	}
 	return &refusal{err: fmt.Errorf("%w: %s has no driver", err, devices[unbound].Address),
-		hint: "Load the driver with modprobe; if it is loaded, the kernel log shows why it does not use the GPU."}
+		hint: "load the driver with modprobe; if it is loaded, the kernel log shows why it does not use the GPU"}
 }

@@ -12,7 +12,6 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
-	"dcm/internal/text"
 )
 
 // Modules returns the kernel modules that a run unloads before its first step and loads again after
@@ -33,7 +32,7 @@ func (d Difference) modulesRefusal() *runstate.Error {
 	}
 	return &runstate.Error{
 		Text: fmt.Sprintf("MIG can be switched only while %s is unloaded, and reload-driver is false", strings.Join(d.Modules(), ", ")),
-		Hint: text.Sentence("set reload-driver = true in [apply], or " + modules[0].Remedy),
+		Hint: "set reload-driver = true in [apply], or " + modules[0].Remedy,
 	}
 }
 
@@ -53,7 +52,7 @@ func (k modules) unload(ctx context.Context, d Difference) error {
 		err := k.driver.UnloadModule(within, m.Name)
 		cancel()
 		if err != nil {
-			no := &refusal{err: err, hint: text.Sentence(m.Remedy)}
+			no := &refusal{err: err, hint: m.Remedy}
 			if errors.Is(err, unix.EBUSY) {
 				no.err = fmt.Errorf("%w; no visible process uses it, so a text console or display may", err)
 			}
@@ -72,7 +71,7 @@ func (k modules) load(ctx context.Context) error {
 		err := k.driver.LoadModule(within, name)
 		cancel()
 		if err != nil {
-			return &refusal{err: err, hint: "Run `modprobe " + name + "` and see the kernel log; a later run tries again."}
+			return &refusal{err: err, hint: "run 'modprobe " + name + "' and see the kernel log; a later run tries again"}
 		}
 		k.rec.loads(name)
 	}

@@ -79,7 +79,7 @@ func unseenHolder(ctx context.Context, gpus UseWatcher, before *runstate.Use) (r
 	}
 	return result{failure: &runstate.Error{
 		Text:      text + "; no client is restarted for it",
-		Hint:      "`dcm holders` shows the visible holders; stop what uses the driver, or reboot. dcm tries again when the use count falls, when the configuration changes, and at `dcm apply`",
+		Hint:      "'dcm holders' shows the visible holders; stop what uses the driver, or reboot. dcm tries again when the use count falls, when the configuration changes, and at 'dcm apply'",
 		Transient: true, Unseen: before,
 	}}, true
 }

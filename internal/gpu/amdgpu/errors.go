@@ -28,48 +28,48 @@ type errorMeaning struct {
 func errorMeanings() []errorMeaning {
 	return []errorMeaning{
 		{unix.EBUSY, "a process has the GPU open, or had it open a moment ago",
-			"End the processes that `dcm holders` names, or list their units as clients.", true},
+			"end the processes that 'dcm holders' names, or list their units as clients", true},
 		{unix.EPERM, "the GPU is in reset",
-			"Wait until the reset is over; see the kernel log for its cause.", true},
+			"wait until the reset is over; see the kernel log for its cause", true},
 		{modprobe.ErrKilled, "", "", true},
 		{unix.EAGAIN, "", "", true},
 		{unix.EINTR, "", "", true},
-		{unix.ETIME, "the GPU's firmware does not answer", "See the kernel log.", true},
-		{unix.ETIMEDOUT, "the GPU's firmware does not answer", "See the kernel log.", true},
+		{unix.ETIME, "the GPU's firmware does not answer", "see the kernel log", true},
+		{unix.ETIMEDOUT, "the GPU's firmware does not answer", "see the kernel log", true},
 		{context.DeadlineExceeded, "the driver did not return in time",
-			"See the kernel log. If the driver hangs, reboot.", true},
+			"see the kernel log; if the driver hangs, reboot", true},
 		{unix.EINVAL, "the driver does not accept this mode together with the GPU's memory mode",
-			"Choose a profile with a compute mode that `dcm gpus` lists for that memory mode.", false},
+			"choose a profile with a compute mode that 'dcm gpus' lists for that memory mode", false},
 		{unix.EIO, "the driver could not bring compute up again after the switch",
-			"See the kernel log; reload the driver or reboot.", false},
+			"see the kernel log; reload the driver or reboot", false},
 		{unix.ENODEV, "the GPU is gone", hintGPULost, false},
 		{unix.ENXIO, "the GPU is gone", hintGPULost, false},
 		{fs.ErrNotExist, "the GPU or its driver is gone", hintGPULost, false},
 		{unix.EOPNOTSUPP, "the driver does not support this on the GPU",
-			"Choose a profile without a memory mode; an APU has only one.", false},
-		{errReadOnly, "", "Set the modes of a virtual function on its host.", false},
-		{unix.EACCES, "", "Run dcm as root.", false},
+			"choose a profile without a memory mode; an APU has only one", false},
+		{errReadOnly, "", "set the modes of a virtual function on its host", false},
+		{unix.EACCES, "", "run dcm as root", false},
 		{unix.EROFS, "sysfs is read-only for this process",
-			"Run dcm as root, with a writable /sys.", false},
+			"run dcm as root, with a writable /sys", false},
 	}
 }
 
 // nodeBusyMeaning is the meaning of EBUSY of a driver that checks all GPUs of the node.
 func nodeBusyMeaning() errorMeaning {
 	return errorMeaning{unix.EBUSY, "the check of this older driver is for the whole node: a process uses one of its GPUs, or used one a moment ago",
-		"End the processes that `dcm holders` names, or list their units as clients.", true}
+		"end the processes that 'dcm holders' names, or list their units as clients", true}
 }
 
-const hintGPULost = "See the kernel log. If the GPU has left the bus, reboot."
+const hintGPULost = "see the kernel log; if the GPU has left the bus, reboot"
 
 // memoryErrorMeanings returns errors with another meaning for a memory mode, which is only a
 // request.
 func memoryErrorMeanings() []errorMeaning {
 	return []errorMeaning{
 		{unix.EINVAL, "the GPU, or another GPU of its hive, does not support this memory mode",
-			"Choose a profile whose memory mode `dcm gpus` lists for every GPU of the hive.", false},
+			"choose a profile whose memory mode 'dcm gpus' lists for every GPU of the hive", false},
 		{unix.EIO, "the driver could not record the request for a memory mode",
-			"See the kernel log. The mode is unchanged; `dcm status` shows a pending request.", false},
+			"see the kernel log; the mode is unchanged; 'dcm status' shows a pending request", false},
 	}
 }
 

@@ -108,8 +108,8 @@ func (n *inventory) NotReady(f gpu.Function) (reason, hint string) {
 	case f.Err != nil:
 		return f.Err.Error(), ""
 	case f.Driver == "" && !n.kernel.Loaded():
-		return "the " + driver + " driver is not loaded", "Load the driver with `modprobe " + driver +
-			"`; if it is not loaded at boot, see whether it is blacklisted in /etc/modprobe.d or on the kernel command line."
+		return "the " + driver + " driver is not loaded", "load the driver with 'modprobe " + driver +
+			"'; if it is not loaded at boot, see whether it is blacklisted in /etc/modprobe.d or on the kernel command line"
 	case f.Driver == "":
 		return gpu.NotBound, ""
 	case f.Driver != driver: // for example for a virtual machine

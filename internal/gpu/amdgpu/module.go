@@ -39,12 +39,12 @@ func (e *ReloadError) DriverInUse() bool { return e.UnloadFailed }
 // Hint says what to do about it.
 func (e *ReloadError) Hint() string {
 	if errors.Is(e.Err, modprobe.ErrKilled) {
-		return "See the kernel log for what killed modprobe, for example a lack of memory. dcm retries."
+		return "see the kernel log for what killed modprobe, for example a lack of memory; dcm retries"
 	}
 	if e.UnloadFailed {
-		return "End what uses the driver (see `dcm holders`; a console and snd_hda_intel count too), or reboot."
+		return "end what uses the driver (see 'dcm holders'; a console and snd_hda_intel count too), or reboot"
 	}
-	return "Load the driver with `modprobe " + driver + "` and see the kernel log, or reboot."
+	return "load the driver with 'modprobe " + driver + "' and see the kernel log, or reboot"
 }
 
 // module is the kernel module of the driver. It is a [gpu.DriverLoader].

@@ -58,7 +58,7 @@ func (e *MismatchError) Error() string {
 }
 
 func (e *MismatchError) Hint() string {
-	return "See the kernel log: the driver did not do what it reported."
+	return "see the kernel log: the driver did not do what it reported"
 }
 
 // modeSetter changes the modes of GPUs.

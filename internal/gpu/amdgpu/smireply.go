@@ -106,13 +106,13 @@ func (e *SMIError) Hint() string {
 	case "refused":
 		return "" // the driver's error has the hint
 	case "unknown-number", "unknown-version":
-		return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
+		return `set [gpu] backend = "auto", so that modes are set through sysfs`
 	case "untrusted":
-		return "Let only root write the library and the directories and links of its path, or name another library in [gpu] library."
+		return "let only root write the library and the directories and links of its path, or name another library in [gpu] library"
 	case "not-found", "not-loaded", "unusable":
-		return `Install AMD's libamd_smi, name it in [gpu] library, or set [gpu] backend = "auto".`
+		return `install AMD's libamd_smi, name it in [gpu] library, or set [gpu] backend = "auto"`
 	}
-	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
+	return `set [gpu] backend = "auto", so that modes are set through sysfs`
 }
 
 // statusError is a library error with the matching errno, so that it is classified like an

@@ -38,7 +38,7 @@ func (e *DisagreementError) Unwrap() error {
 }
 
 func (e *DisagreementError) Hint() string {
-	return `Set [gpu] backend = "auto", so that modes are set through sysfs.`
+	return `set [gpu] backend = "auto", so that modes are set through sysfs`
 }
 
 // smiSetter sets modes through the library. Only one set runs at a time, since the library

@@ -74,28 +74,28 @@ type meaning struct {
 }
 
 func meanings() map[nvml.Kind]meaning {
-	const log = "See the kernel log (journalctl -k -g NVRM)."
-	const install = "Install libnvidia-ml.so.1 in the version of the driver; it is in the package of nvidia-smi."
+	const log = "see the kernel log (journalctl -k -g NVRM)"
+	const install = "install libnvidia-ml.so.1 in the version of the driver; it is in the package of nvidia-smi"
 	return map[nvml.Kind]meaning{
-		nvml.InUse: {"End the processes that `dcm holders` names, or list their units as clients. If it names none, DCGM may hold MIG devices that it once monitored: " +
-			"make nvidia-dcgm a client, or restart it.", true},
-		nvml.ResetRequired: {"Reboot the host, or set reboot = \"once\".", false},
+		nvml.InUse: {"end the processes that 'dcm holders' names, or list their units as clients. If it names none, DCGM may hold MIG devices that it once monitored: " +
+			"make nvidia-dcgm a client, or restart it", true},
+		nvml.ResetRequired: {"reboot the host, or set reboot = \"once\"", false},
 		nvml.Timeout:       {log, true},
 		noAnswer:           {log, true},
-		noProgram:          {"Install the package of dcm again; it contains dcm-nvml.", false},
-		nvml.NoDriver:      {"Load the driver with `modprobe nvidia`; dcm then continues.", true},
-		nvml.NoNodes:       {"Run `nvidia-smi` as root or start nvidia-persistenced at boot to create the device nodes; the next run of dcm-apply.service creates them too.", true},
-		nvml.Lost:          {log + " If the GPU has left the bus, reboot or power-cycle the host.", false},
+		noProgram:          {"install the package of dcm again; it contains dcm-nvml", false},
+		nvml.NoDriver:      {"load the driver with 'modprobe nvidia'; dcm then continues", true},
+		nvml.NoNodes:       {"run 'nvidia-smi' as root or start nvidia-persistenced at boot to create the device nodes; the next run of dcm-apply.service creates them too", true},
+		nvml.Lost:          {log + "; if the GPU has left the bus, reboot or power-cycle the host", false},
 		nvml.NotFound:      {install, false},
 		nvml.NotLoaded:     {install, false},
-		nvml.WrongPair:     {"After an update of the packages, load the new driver or reboot.", false},
-		nvml.Untrusted:     {"Let only root write the library and the directories of its path.", false},
-		nvml.NoPermission: {"Check that no drop-in removes CAP_SYS_ADMIN from dcm-apply.service; MIG needs it. " +
-			"Only its holders and the daemon of dcm can open a GPU that is reserved exclusively; use `dcm status`.", false},
-		nvml.NoResources:  {"See which instances the GPU has (`nvidia-smi mig -lgi`), then run `dcm apply`.", true},
-		nvml.Occupied:     {"See which instances the GPU has (`nvidia-smi mig -lgi`), then run `dcm apply`.", true},
-		nvml.NotSupported: {"Check whether the driver supports MIG on this GPU, and whether the GPU is used for vGPUs.", false},
-		nvml.Mismatch:     {log + " The driver did not do what it reported.", false},
+		nvml.WrongPair:     {"after an update of the packages, load the new driver or reboot", false},
+		nvml.Untrusted:     {"let only root write the library and the directories of its path", false},
+		nvml.NoPermission: {"check that no drop-in removes CAP_SYS_ADMIN from dcm-apply.service; MIG needs it. " +
+			"Only its holders and the daemon of dcm can open a GPU that is reserved exclusively; use 'dcm status'", false},
+		nvml.NoResources:  {"see which instances the GPU has ('nvidia-smi mig -lgi'), then run 'dcm apply'", true},
+		nvml.Occupied:     {"see which instances the GPU has ('nvidia-smi mig -lgi'), then run 'dcm apply'", true},
+		nvml.NotSupported: {"check whether the driver supports MIG on this GPU, and whether the GPU is used for vGPUs", false},
+		nvml.Mismatch:     {log + "; the driver did not do what it reported", false},
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
-	"dcm/internal/text"
 )
 
 // Kernel modules that hold GPUs without a process that has them open.
@@ -30,9 +29,9 @@ type KernelHolder struct {
 // Remedy returns what makes the module release the GPUs, in one line without a period.
 func Remedy(module string) string {
 	if module == DRMModule {
-		return "set nvidia-drm.modeset=0 on the kernel command line, or run `modprobe -r " + DRMModule + "` before the change"
+		return "set nvidia-drm.modeset=0 on the kernel command line, or run 'modprobe -r " + DRMModule + "' before the change"
 	}
-	return "run `modprobe -r " + module + "` before a change that resets a GPU"
+	return "run 'modprobe -r " + module + "' before a change that resets a GPU"
 }
 
 // KernelHolders returns the loaded modules that hold GPUs or may hold them. sys is the mount point
@@ -96,7 +95,7 @@ func (h host) addKernelHolders(err error) error {
 			verb, named.heldInKernel = "holds", true
 		}
 		named.Text += fmt.Sprintf("; the kernel module %s %s it (%s)", k.Module, verb, k.Why)
-		remedies = append(remedies, text.Sentence(k.Remedy)+" ")
+		remedies = append(remedies, k.Remedy+"; ")
 	}
 	named.Hint = strings.Join(remedies, "")
 	return &named

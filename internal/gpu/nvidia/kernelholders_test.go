@@ -60,9 +60,9 @@ func TestAddKernelHolders(t *testing.T) {
 		hint    string
 		certain bool
 	}{
-		{"with modeset", a100, drm("Y"), nvml.Mode, nvml.InUse, "the kernel module nvidia_drm holds it (modeset=1)", "Set nvidia-drm.modeset=0", true},
-		{"a board without reset", h100, drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "Set nvidia-drm.modeset=0", false},
-		{"an unknown board", "0x7777", drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "Set nvidia-drm.modeset=0", false},
+		{"with modeset", a100, drm("Y"), nvml.Mode, nvml.InUse, "the kernel module nvidia_drm holds it (modeset=1)", "set nvidia-drm.modeset=0", true},
+		{"a board without reset", h100, drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "set nvidia-drm.modeset=0", false},
+		{"an unknown board", "0x7777", drm("Y"), nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "set nvidia-drm.modeset=0", false},
 		{"a hidden parameter", a100, files{"nvidia_drm/initstate": "live"}, nvml.Mode, nvml.InUse, "nvidia_drm may hold it", "modprobe -r nvidia_drm", false},
 		{"modeset is off", a100, drm("N"), nvml.Mode, nvml.InUse, "", "", false},
 		{"no module", a100, nil, nvml.Mode, nvml.InUse, "", "", false},

@@ -195,7 +195,7 @@ func TestExecute_Errors(t *testing.T) {
 		transient    bool
 		reboots, why bool
 	}{
-		"a reset is required": {func(b *bench) { b.turn("mode-activation 16") }, "reset", "Reboot", false, true, false},
+		"a reset is required": {func(b *bench) { b.turn("mode-activation 16") }, "reset", "reboot", false, true, false},
 		"an instance does not fit": {func(b *bench) { b.turn("fail nvmlDeviceCreateGpuInstanceWithPlacement 23") },
 			"insufficient resources", "dcm apply", true, false, false},
 		"the driver asks for more rights": {func(b *bench) { b.turn("fail nvmlDeviceCreateGpuInstanceWithPlacement 4") },

@@ -16,7 +16,7 @@ var durationSuffix = regexp.MustCompile(`(?i)(Timeout|Interval|Delay|Limit|TTL|W
 var notSentence = regexp.MustCompile(`\[[^\]]*\]|(?m)^.*\S {2,}\S.*$`)
 
 // checkGo checks the comments, the string literals and the names of durations of a Go file.
-// The length of sentences is checked in literals of code that is not a test.
+// The length of sentences and the form of hints are checked in code that is not a test.
 func checkGo(file string, source []byte) ([]finding, error) {
 	files := token.NewFileSet()
 	tree, err := parser.ParseFile(files, file, source, parser.ParseComments)
@@ -31,6 +31,9 @@ func checkGo(file string, source []byte) ([]finding, error) {
 		found = append(found, checkWords(file, line(group.Pos()), commentText(group))...)
 	}
 	ast.Inspect(tree, func(n ast.Node) bool {
+		if !isTest {
+			found = append(found, checkHints(file, n, line)...)
+		}
 		switch n := n.(type) {
 		case *ast.ImportSpec:
 			return false

@@ -16,13 +16,14 @@ const maxWords = 25
 const (
 	longSentence = "long sentence"
 	durationName = "duration name"
+	hintForm     = "form of a hint"
 )
 
 // A finding is one place that breaks a rule.
 type finding struct {
 	file string // path below the root of the repository
 	line int
-	rule string // a word of the list, longSentence or durationName
+	rule string // a word of the list, or another rule's name
 	text string
 }
 

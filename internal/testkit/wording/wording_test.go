@@ -110,6 +110,35 @@ func TestCheckGo(t *testing.T) {
 	}
 }
 
+func TestCheckHints(t *testing.T) {
+	for code, want := range map[string]int{
+		`var e = Error{Text: "No.", Hint: "see the log"}`:                 0,
+		`var e = Error{Hint: "See the log"}`:                              1,
+		`var e = Error{hint: "see the log."}`:                             1,
+		`var e = Error{Hint: "load it with modprobe " + name + "."}`:      1,
+		`const logHint = "DCGM holds it: end it"`:                         0,
+		`const logHint = "End it"`:                                        1,
+		`func (e *E) Hint() string { return "Reboot it" }`:                1,
+		`func (e *E) Text() string { return "Reboot it." }`:               0,
+		`var e = errors.New("x: not found\nhint: Look at " + file)`:       1,
+		`var e = errors.New("x: not found\nhint: 'dcm gpus' lists them")`: 0,
+	} {
+		found, err := checkGo("internal/x/x.go", []byte("package x\n"+code))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, f := range found {
+			if f.rule == hintForm {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %v, want %d", code, found, want)
+		}
+	}
+}
+
 func TestCheckManual(t *testing.T) {
 	long := strings.Repeat("word ", maxWords-1)
 	text := ".SH NAME\n" + long + "\n.B bold\nand more.\n.PP\n" + long + ".\n.EX\n" + long + long + "\n.EE\n"
