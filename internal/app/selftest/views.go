@@ -129,7 +129,7 @@ func file(name, path string) File {
 func view(t gpu.CrossCheck) View {
 	v := View{By: t.Source, Source: Library}
 	if t.Err != nil {
-		v.Problem = t.Err.Error()
+		v.Problem = strings.TrimPrefix(t.Err.Error(), t.Source+": ")
 	}
 	for _, s := range t.Observations {
 		if words := ShapeText(s.Shape); words != "" {

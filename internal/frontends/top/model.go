@@ -152,7 +152,7 @@ func (m model) helpText() string {
   USED   memory that processes use; for an undivided GPU, all memory in use
   BUSY%  share of the compute units' time
   USER   users of the processes and of the lease
-  HOLDER unit, lease, reservation or process that holds the partition
+  HOLDER unit, lease or process that holds the partition; "for vllm": reserved for vllm
   -      unknown, which is not 0
 
 See dcm-partitions(7).`

@@ -186,6 +186,8 @@ func holder(r row, width int) string {
 	for i, name := range all {
 		if lease, ok := unitname.ParseLease(name); ok {
 			all[i] = "lease " + lease.ID
+		} else if reservation, ok := strings.CutPrefix(name, "reservation "); ok {
+			all[i] = "for " + reservation
 		}
 	}
 	return fitList(all, width, r.hidden, "free")

@@ -36,7 +36,7 @@ func TestView_EightyColumns(t *testing.T) {
 		"0000:05:00.0 CPX/NPS4 ▕████████████░░░░░░░░░░░░▏  49 %  -               2/3 held",
 		"PARTITION        USED   SIZE BUSY% USER     HOLDER         COMMAND      PIDS   ",
 		"0000:05:00.0-1   6.5G    24G    97 alice+1  lease 4f1c09aa python3      4711+2 ",
-		"0000:05:00.0-0     0B    24G     0          reserva…n vllm                     ",
+		"0000:05:00.0-0     0B    24G     0          for vllm                           ",
 		"0000:05:00.0-2      -      -     -          free                               ",
 	}
 	if d := cmp.Diff(want, m.view()); d != "" {

@@ -49,7 +49,7 @@ func (w Want) amount() (n int, of string) {
 type Choice struct {
 	Partitions []runstate.Part // by GPU in PCI order, then by index
 	Cost       int             // the sum of the [Cost] between each two
-	Reason     string          // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"
+	Reason     string          // "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6 free"
 }
 
 // ShortError is returned if fewer partitions or GPUs are free than requested.

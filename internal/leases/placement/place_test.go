@@ -63,16 +63,16 @@ func TestChoose(t *testing.T) {
 		want        Want
 		gives, why  string
 	}{
-		{"an empty node", "", Want{Partitions: 2}, "05:00.0-0 05:00.0-1", "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6"},
-		{"one", "", Want{Partitions: 1}, "05:00.0-0", "1 of 0000:05:00.0, NUMA 0; leaves 7"},
-		{"pack fills a GPU in use", "1:0-5", Want{Partitions: 2}, "25:00.0-6 25:00.0-7", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 0"},
-		{"pack takes the fullest GPU, not the closest pair", "0:0-2 1:0-0 1:2-2 1:4-6", Want{Partitions: 3}, "25:00.0-1 25:00.0-3 25:00.0-7", "3 of 0000:25:00.0, NUMA 0; leaves 0"},
-		{"pack keeps to one NUMA node", "0:0-4 1:0-7 2:0-7 3:0-7", Want{Partitions: 10}, "85:00.0-0 85:00.0-1 85:00.0-2 85:00.0-3 85:00.0-4 85:00.0-5 85:00.0-6 85:00.0-7 a5:00.0-0 a5:00.0-1", "8 of 0000:85:00.0 and 2 of 0000:a5:00.0, NUMA 1; leaves 6"},
-		{"link prefers the pair that shares memory", "0:0-0 0:2-2 0:4-6 1:0-0", Want{Partitions: 2, Place: Link}, "25:00.0-2 25:00.0-3", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 5"},
-		{"spread goes over the GPUs", "0:0-0", Want{Partitions: 3, Place: Spread}, "25:00.0-0 45:00.0-0 85:00.0-0", "1 of 0000:25:00.0, 1 of 0000:45:00.0 and 1 of 0000:85:00.0, 2 NUMA nodes; leaves 21"},
-		{"spread over all GPUs", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56"},
-		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5"},
-		{"a whole GPU has no held partition", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs"},
+		{"an empty node", "", Want{Partitions: 2}, "05:00.0-0 05:00.0-1", "2 of 0000:05:00.0, one memory domain, NUMA 0; leaves 6 free"},
+		{"one", "", Want{Partitions: 1}, "05:00.0-0", "1 of 0000:05:00.0, NUMA 0; leaves 7 free"},
+		{"pack fills a GPU in use", "1:0-5", Want{Partitions: 2}, "25:00.0-6 25:00.0-7", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 0 free"},
+		{"pack takes the fullest GPU, not the closest pair", "0:0-2 1:0-0 1:2-2 1:4-6", Want{Partitions: 3}, "25:00.0-1 25:00.0-3 25:00.0-7", "3 of 0000:25:00.0, NUMA 0; leaves 0 free"},
+		{"pack keeps to one NUMA node", "0:0-4 1:0-7 2:0-7 3:0-7", Want{Partitions: 10}, "85:00.0-0 85:00.0-1 85:00.0-2 85:00.0-3 85:00.0-4 85:00.0-5 85:00.0-6 85:00.0-7 a5:00.0-0 a5:00.0-1", "8 of 0000:85:00.0 and 2 of 0000:a5:00.0, NUMA 1; leaves 6 free"},
+		{"link prefers the pair that shares memory", "0:0-0 0:2-2 0:4-6 1:0-0", Want{Partitions: 2, Place: Link}, "25:00.0-2 25:00.0-3", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 5 free"},
+		{"spread goes over the GPUs", "0:0-0", Want{Partitions: 3, Place: Spread}, "25:00.0-0 45:00.0-0 85:00.0-0", "1 of 0000:25:00.0, 1 of 0000:45:00.0 and 1 of 0000:85:00.0, 2 NUMA nodes; leaves 21 free"},
+		{"spread over all GPUs", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56 free"},
+		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5 free"},
+		{"a whole GPU has no held partition", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs free"},
 		{"none", "", Want{}, "", "nothing is asked for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,9 +28,9 @@ func reason(picked, free []runstate.Part, w Want) string {
 		rest += left[gpu]
 	}
 	if w.GPUs > 0 {
-		return fmt.Sprintf("%s; leaves %s", chosen, text.Count(len(left)-w.GPUs, "whole GPU"))
+		return fmt.Sprintf("%s; leaves %s free", chosen, text.Count(len(left)-w.GPUs, "whole GPU"))
 	}
-	return fmt.Sprintf("%s; leaves %d", chosen, rest)
+	return fmt.Sprintf("%s; leaves %d free", chosen, rest)
 }
 
 // shares describes how many partitions of which GPUs were chosen: "2 of 0000:05:00.0", "3 of

@@ -103,7 +103,18 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON, long 
 		con.Println("There is no lease.")
 		return nil
 	}
-	t := con.NewTable("LEASE", "USER", "COMMAND", "SINCE", "UNTIL", "PARTITIONS").Optional("SINCE", "COMMAND")
+	printLeases(con, all, long)
+	return nil
+}
+
+// longWidth is the width of a terminal on which dcm leases --long has all columns. Its last column is wrapped.
+const longWidth = 120
+
+func printLeases(con *console.Console, all []status.Lease, long bool) {
+	t := con.NewTable("LEASE", "USER", "COMMAND", "SINCE", "UNTIL", "PARTITIONS")
+	if width := con.Width(); !long || width < longWidth {
+		t.Optional("SINCE", "COMMAND")
+	}
 	for _, l := range all {
 		until := "-"
 		if l.Until != nil {
@@ -112,7 +123,6 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON, long 
 		t.Row(l.Lease, l.User, console.OrDash(l.Command), l.Since.Local().Format(time.DateTime), until, held(l.Partitions, long))
 	}
 	t.Flush()
-	return nil
 }
 
 // held returns the partitions of a lease: each name if long is set, else those of each GPU joined. Of more than

@@ -1,9 +1,43 @@
 package leases
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"testing"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/frontends/status"
+	"dcm/internal/text"
 )
+
+// With --long a wide terminal shows no fewer columns than without.
+func TestPrintLeases(t *testing.T) {
+	lease := status.Lease{Lease: "dcm-lease-1001-1bdf0ae5.scope", User: "bob", Command: "train"}
+	for part := range 8 {
+		lease.Partitions = append(lease.Partitions, fmt.Sprintf("0000:65:00.0-%d", part))
+	}
+	for _, tt := range []struct {
+		width int
+		long  bool
+		since bool
+	}{{60, false, false}, {80, false, false}, {160, false, true}, {60, true, false}, {80, true, false}, {160, true, true}, {0, true, true}} {
+		var out bytes.Buffer
+		con := &console.Console{Out: &out}
+		if tt.width > 0 {
+			con = console.Fixed(&out, tt.width)
+		}
+		printLeases(con, []status.Lease{lease}, tt.long)
+		if got := strings.Contains(out.String(), "SINCE"); got != tt.since {
+			t.Errorf("width %d, long %t: column SINCE: %t\n%s", tt.width, tt.long, got, out.String())
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := text.Width(strings.TrimRight(line, "\n")); tt.width > 0 && n > tt.width {
+				t.Errorf("width %d, long %t: a line of %d: %s", tt.width, tt.long, n, line)
+			}
+		}
+	}
+}
 
 func TestHeld(t *testing.T) {
 	var names []string

@@ -67,7 +67,7 @@ func printParts(con *console.Console, parts []plannedPart) {
 		if len(used) == 0 {
 			continue
 		}
-		con.Printf("Partitions in use that %s:\n", verb)
+		con.Printf("Partitions in use or reserved that %s:\n", verb)
 		for len(used) > 0 {
 			first := used[0]
 			same := func(p plannedPart) bool { return p.Mode == first.Mode && slices.Equal(p.Users, first.Users) }

@@ -47,8 +47,8 @@ func TestPlannedParts(t *testing.T) {
 	parts = append(parts, plannedPart{a + "-2", a, "3g.40gb", false, []string{"python", "dcm-lease-1000-4f1c09aa.scope"}})
 	var out bytes.Buffer
 	printParts(&console.Console{Out: &out}, parts)
-	text := "Partitions in use that change or disappear:\n  0000:05:00.0-[1-2] 3g.40gb: python, dcm-lease-1000-4f1c09aa.scope\n" +
-		"Partitions in use that stay:\n  0000:05:00.0-0 4g.40gb: vllm.service\n"
+	text := "Partitions in use or reserved that change or disappear:\n  0000:05:00.0-[1-2] 3g.40gb: python, dcm-lease-1000-4f1c09aa.scope\n" +
+		"Partitions in use or reserved that stay:\n  0000:05:00.0-0 4g.40gb: vllm.service\n"
 	if diff := cmp.Diff(text, out.String()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

@@ -145,7 +145,7 @@ func printSteps(con *console.Console, steps []runstate.Step) {
 		return
 	}
 	con.Println("")
-	t := con.NewTable("STEP", "TOOK", "RESULT")
+	t := con.NewTable("TOOK", "RESULT", "STEP")
 	for _, s := range steps {
 		what, took, result := s.Step.String(), "-", "not begun"
 		if s.Undo {
@@ -153,7 +153,7 @@ func printSteps(con *console.Console, steps []runstate.Step) {
 		}
 		switch {
 		case s.Error != "":
-			result = s.Error
+			result, what = "failed", what+": "+s.Error
 		case !s.Finished.IsZero():
 			result = "done"
 		case !s.Started.IsZero():
@@ -162,7 +162,7 @@ func printSteps(con *console.Console, steps []runstate.Step) {
 		if !s.Finished.IsZero() {
 			took = s.Finished.Sub(s.Started).Round(time.Millisecond).String()
 		}
-		t.Row(what, took, result)
+		t.Row(took, result, what)
 	}
 	t.Flush()
 }
