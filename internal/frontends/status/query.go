@@ -137,6 +137,24 @@ func (a Account) DownClients() map[string]string {
 	return out
 }
 
+// Leftovers returns the partitions that a lease has made that has ended. They are not destroyed yet.
+func (a Account) Leftovers() []Part {
+	if a.hidden(partLeases) || a.hidden(partHolders) {
+		return nil
+	}
+	var out []Part
+	for _, p := range a.Parts {
+		ended := func(holder string) bool {
+			_, ok := unitname.ParseLease(holder)
+			return ok && !slices.ContainsFunc(a.Leases, func(l Lease) bool { return l.Lease == holder })
+		}
+		if slices.ContainsFunc(p.Holders, ended) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // ConfinementKnown reports whether the confinement of units could be read from systemd.
 func (a Account) ConfinementKnown() bool { return !a.hidden(partConfined) }
 

@@ -153,13 +153,10 @@ func noSlot(none []refusal, profile string) error {
 		}
 	}
 	text := joinRefusals(none)
-	if len(none) > 1 {
-		text = fmt.Sprintf("no dynamic GPU has room for %s now (%s)", profile, text)
-	}
 	if later == nil {
-		return &ImpossibleError{&refusedError{text, none[0].err}}
+		return &ImpossibleError{&refusedError{fmt.Sprintf("no dynamic GPU can have a %s (%s)", profile, text), none[0].err}}
 	}
-	return &InsufficientError{Err: &refusedError{text, later}}
+	return &InsufficientError{Err: &refusedError{fmt.Sprintf("no dynamic GPU can have a %s now (%s)", profile, text), later}}
 }
 
 // makersOf returns the holders of the partitions of the GPUs.

@@ -37,8 +37,12 @@ func TestAcquire_ReasonOnce(t *testing.T) {
 		h.dynamic[i].Awaited = "dcm apply"
 	}
 	_, err := New(Config{Host: Host{h, h, h, h}}).Acquire(t.Context(), alice, Request{Make: "3g.40gb", Kind: unitname.ConfinedLease})
-	if want := "no dynamic GPU has room for 3g.40gb now (each of 3 GPUs: dcm apply waits to change the GPU)"; err == nil || err.Error() != want {
+	if want := "no dynamic GPU can have a 3g.40gb now (each of 3 GPUs: dcm apply waits to change the GPU)"; err == nil || err.Error() != want {
 		t.Errorf("MIG: got %v, want %q", err, want)
+	}
+	_, err = New(Config{Host: Host{h, h, h, h}}).Acquire(t.Context(), alice, Request{Make: "5g.50gb", Kind: unitname.ConfinedLease})
+	if want := "no dynamic GPU can have a 5g.50gb (each of 3 GPUs: 5g.50gb is no profile of this GPU, which has 1g.10gb, 2g.20gb, 3g.40gb, 7g.80gb)"; err == nil || err.Error() != want {
+		t.Errorf("unknown profile: got %v, want %q", err, want)
 	}
 	m := newModeHost()
 	m.modes[first].Refused, m.modes[second].Refused = "older driver", "older driver"

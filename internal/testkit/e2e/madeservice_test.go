@@ -87,7 +87,7 @@ func madeForServices(m machine) {
 	}
 	m.exits(75, "dcm run --make 3g.40gb -- true", "served.service", dynamicGPU)
 	// The instances have all slots: 2 of the profile's, 4 of served and 1 each of the template's.
-	m.until("dcm topology; dcm topology | grep -q 'Free slots of 0000:61:00.0 (dynamic): 0, longest run 0'")
+	m.until("dcm topology; dcm topology | grep -q 'Dynamic: 0000:61:00.0: 0 free memory slots'")
 
 	// The instance stays while systemd restarts the service.
 	before := m.partsOf(dynamicGPU)["3g.40gb"].DriverID

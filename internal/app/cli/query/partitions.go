@@ -84,14 +84,22 @@ func partitionTable(con *console.Console, all []usedPart) *console.Table {
 	return t
 }
 
-// printMade prints the GPUs whose modes leases have set.
+// printMade prints the GPUs whose modes leases have set, and the instances that leases have left.
 func printMade(con *console.Console, a status.Account) {
+	for _, p := range a.Leftovers() {
+		con.Println(leftover(p.Name, p.Holders))
+	}
 	for _, g := range a.GPUs {
 		if g.Rest != "" {
 			m := partition.MadeMode{Compute: partition.Compute(g.Mode.Compute), Rest: partition.Compute(g.Rest)}
 			con.Println(m.Describe(partition.Address(g.Address)))
 		}
 	}
+}
+
+// leftover explains why a partition is held by a lease that dcm leases does not list.
+func leftover(name string, holders []string) string {
+	return fmt.Sprintf("%s is not free yet: %s has ended, and dcm destroys its instance when the driver permits it", name, strings.Join(holders, ", "))
 }
 
 // exportUsage fails if there is nothing to export, so that the previous file of the caller

@@ -50,9 +50,9 @@ func (v statusView) gpus() {
 		case r.note != "":
 			cells = append(cells, r.note)
 		case alike:
-			cells = append(cells, r.mode, v.partitions(r))
+			cells = append(cells, r.mode, v.partitions(r, true))
 		default:
-			cells = append(cells, r.mode, v.partitions(r), r.state)
+			cells = append(cells, r.mode, v.partitions(r, v.Width() == 0 || v.Width() >= wideTable), r.state)
 		}
 		t.Row(cells...)
 	}
@@ -62,20 +62,26 @@ func (v statusView) gpus() {
 // maxBoxes is the number of partitions up to which each has a box of its own.
 const maxBoxes = 8
 
-// partitions returns the number of partitions, and how many have a holder: with a box for each partition
-// or, if there are more, with a bar.
-func (v statusView) partitions(r gpuRow) string {
+// wideTable is the width of a terminal that has room for the drawings next to the column SELECTED.
+const wideTable = 100
+
+// partitions returns the number of partitions, and how many have a holder: if drawn with a box for each
+// partition or, if there are more, with a bar.
+func (v statusView) partitions(r gpuRow, drawn bool) string {
 	if v.long {
 		return fmt.Sprint(r.parts)
 	}
 	if r.parts == 0 {
 		return "0"
 	}
-	drawn := console.Bar(maxBoxes, float64(r.held)/float64(r.parts))
-	if r.parts <= maxBoxes {
-		drawn = strings.Repeat(markLease, r.held) + strings.Repeat(markFree, r.parts-r.held)
+	held := fmt.Sprintf("%d of %d held", r.held, r.parts)
+	switch {
+	case !drawn:
+		return held
+	case r.parts <= maxBoxes:
+		return strings.Repeat(markLease, r.held) + strings.Repeat(markFree, r.parts-r.held) + " " + held
 	}
-	return fmt.Sprintf("%s %d of %d held", drawn, r.held, r.parts)
+	return console.Bar(maxBoxes, float64(r.held)/float64(r.parts)) + " " + held
 }
 
 // vendors returns the number of vendors of managed GPUs.

@@ -253,7 +253,7 @@ func lastRestart(c status.Client) string {
 
 func (v statusView) problems() {
 	a := v.a
-	if len(a.Problems)+len(a.Warnings)+len(a.Hidden) > 0 {
+	if len(a.Problems)+len(a.Warnings)+len(a.Hidden)+len(a.Leftovers()) > 0 {
 		v.Println("")
 	}
 	for _, p := range a.Problems {
@@ -266,6 +266,9 @@ func (v statusView) problems() {
 	}
 	for _, s := range a.Warnings {
 		v.Println(v.Yellow("warning: ") + s)
+	}
+	for _, p := range a.Leftovers() {
+		v.Println(leftover(p.Name, p.Holders))
 	}
 	for _, p := range a.Hidden {
 		v.Printf("not visible from here: %s: %s\n", strings.ReplaceAll(p.Part, "_", " "), p.Why)

@@ -201,6 +201,44 @@ func TestStatus_LostGPU(t *testing.T) {
 	}
 }
 
+// On a narrow terminal the reason why GPUs do not match has precedence over the drawing of their partitions.
+func TestStatus_NotMatchingNarrow(t *testing.T) {
+	now, want := status.Shape{Compute: "CPX", Memory: "NPS4"}, status.Shape{Compute: "SPX", Memory: "NPS1"}
+	var a status.Account
+	a.Profile.Effective = "spx"
+	for i := range 4 {
+		g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i+5), Vendor: "amd", Model: "MI300X", Mode: now, Want: want, Partitions: 8, Left: true}
+		a.GPUs = append(a.GPUs, g)
+	}
+	for width, drawn := range map[int]bool{60: false, 80: false, 160: true} {
+		var out bytes.Buffer
+		shown := string(StatusText(console.Fixed(&out, width), status.Evaluate(a), time.Now(), false))
+		if !strings.Contains(shown, "0 of 32 held") || strings.Contains(shown, "░ ") || strings.Contains(shown, "▏ 0 of") != drawn {
+			t.Errorf("width %d:\n%s", width, shown)
+		}
+	}
+}
+
+// A MIG instance whose lease has ended, and that is not destroyed yet, is explained: dcm leases does not list it.
+func TestStatus_Leftover(t *testing.T) {
+	const lease, ended = "dcm-lease-0-82908518.scope", "dcm-lease-0-9a699865.scope"
+	a := status.Account{Leases: []status.Lease{{Lease: lease, Partitions: []string{"0000:1b:00.0-0"}}}, Parts: []status.Part{
+		{Name: "0000:1b:00.0-0", Holders: []string{lease}}, {Name: "0000:1b:00.0-4", Holders: []string{ended}}, {Name: "0000:1b:00.0-5", Holders: []string{"train.service"}}, {Name: "0000:1b:00.0-6"},
+	}}
+	const want = "\n0000:1b:00.0-4 is not free yet: " + ended + " has ended, and dcm destroys its instance when the driver permits it\n"
+	var out bytes.Buffer
+	printMade(&console.Console{Out: &out}, a)
+	for _, shown := range []string{string(StatusText(&console.Console{}, a, time.Now(), false)), "\n" + out.String()} {
+		if !strings.Contains(shown, want) || strings.Count(shown, "not free yet") != 1 {
+			t.Errorf("want %q in:\n%s", want, shown)
+		}
+	}
+	a.Hidden = []status.Unavailable{{Part: "leases", Why: "no access"}}
+	if len(a.Leftovers()) > 0 {
+		t.Error("without the leases no partition is known to be left")
+	}
+}
+
 // GPUs that a starting daemon has not read are neither missing nor absent.
 func TestStatus_Starting(t *testing.T) {
 	a := status.Account{Profile: status.Profile{Effective: "cpx"}, Daemon: status.Daemon{Phase: runstate.Starting},

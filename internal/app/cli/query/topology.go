@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
+	"dcm/internal/text"
 )
 
 func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -87,9 +89,7 @@ func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemod
 	} else {
 		drawNode(con, book)
 	}
-	for _, g := range free {
-		con.Printf("Free slots of %s (dynamic): %d, longest run %d\n", g.GPU, g.Slots, g.Longest)
-	}
+	printFreeSlots(con, free)
 	for _, gpu := range groupBy(book, func(p lease.Allocation) string { return string(p.GPU) }) {
 		if gpu[0].Switched.IsMode() {
 			con.Println(gpu[0].Switched.Describe())
@@ -110,6 +110,29 @@ type freeSlots struct {
 	GPU     string `json:"gpu"`
 	Slots   int    `json:"slots"`
 	Longest int    `json:"longest_run"`
+}
+
+// printFreeSlots prints the free memory slots of the dynamic GPUs, those with as many in one line.
+func printFreeSlots(con *console.Console, free []freeSlots) {
+	for len(free) > 0 {
+		first := free[0]
+		same := func(g freeSlots) bool { return g.Slots == first.Slots && g.Longest == first.Longest }
+		var gpus []string
+		for _, g := range free {
+			if same(g) {
+				gpus = append(gpus, g.GPU)
+			}
+		}
+		free = slices.DeleteFunc(slices.Clone(free), same)
+		slots := text.Count(first.Slots, "free memory slot")
+		if len(gpus) > 1 {
+			slots += " each"
+		}
+		if first.Longest < first.Slots {
+			slots += fmt.Sprintf(", at most %d in a row", first.Longest)
+		}
+		con.Labelled("Dynamic: ", strings.Join(gpus, ", ")+": "+slots)
+	}
 }
 
 func freeSlotsOf(a status.Account) []freeSlots {
