@@ -28,3 +28,21 @@ func TestPartitionTable_Columns(t *testing.T) {
 		}
 	}
 }
+
+// A MIG instance whose lease has ended, and that is not destroyed yet, is explained: dcm leases does not list it.
+func TestPrintMade_Leftover(t *testing.T) {
+	const lease, ended = "dcm-lease-0-82908518.scope", "dcm-lease-0-9a699865.scope"
+	a := status.Account{Leases: []status.Lease{{Lease: lease, Partitions: []string{"0000:1b:00.0-0"}}}, Parts: []status.Part{
+		{Name: "0000:1b:00.0-0", Holders: []string{lease}}, {Name: "0000:1b:00.0-4", Holders: []string{ended}}, {Name: "0000:1b:00.0-5", Holders: []string{"train.service"}}, {Name: "0000:1b:00.0-6"},
+	}}
+	const want = "0000:1b:00.0-4 is not free yet: " + ended + " has ended, and dcm destroys its instance when the driver permits it\n"
+	var out bytes.Buffer
+	printMade(&console.Console{Out: &out}, a)
+	if out.String() != want {
+		t.Errorf("want %q, got:\n%s", want, out.String())
+	}
+	a.Hidden = []status.Unavailable{{Part: "leases", Why: "no access"}}
+	if len(a.Leftovers()) > 0 {
+		t.Error("without the leases no partition is known to be left")
+	}
+}

@@ -197,8 +197,7 @@ func (v statusView) services() {
 	case len(stopped) > 0 && v.a.Running():
 		s += "; stopped for the change: " + text.Few(stopped)
 	case len(stopped) > 0:
-		it := map[bool]string{true: "it", false: "them"}[len(stopped) == 1]
-		s += "; stopped: " + text.Few(stopped) + " ('systemctl start' starts " + it + ")"
+		s += "; stopped: " + text.Few(stopped) + " (start with systemctl)"
 	}
 	if len(absent) > 0 {
 		s += "; not installed or masked: " + text.Few(absent)
@@ -253,7 +252,7 @@ func lastRestart(c status.Client) string {
 
 func (v statusView) problems() {
 	a := v.a
-	if len(a.Problems)+len(a.Warnings)+len(a.Hidden)+len(a.Leftovers()) > 0 {
+	if len(a.Problems)+len(a.Warnings)+len(a.Hidden) > 0 {
 		v.Println("")
 	}
 	for _, p := range a.Problems {
@@ -266,9 +265,6 @@ func (v statusView) problems() {
 	}
 	for _, s := range a.Warnings {
 		v.Println(v.Yellow("warning: ") + s)
-	}
-	for _, p := range a.Leftovers() {
-		v.Println(leftover(p.Name, p.Holders))
 	}
 	for _, p := range a.Hidden {
 		v.Printf("not visible from here: %s: %s\n", strings.ReplaceAll(p.Part, "_", " "), p.Why)

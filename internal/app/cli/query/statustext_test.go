@@ -167,10 +167,10 @@ func TestStatus_StoppedClients(t *testing.T) {
 		want    string
 	}{
 		{"active", []status.Client{client("a.service", "active", true), client("b.service", "active", true)}, status.Healthy, "2 of 2 running: a, b"},
-		{"active", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Healthy, "0 of 2 running; stopped: a, b ('systemctl start' starts them)"},
+		{"active", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Healthy, "0 of 2 running; stopped: a, b (start with systemctl)"},
 		{"inactive", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Clients, "0 of 2 running; down: a, b"},
 		{"active", []status.Client{client("a.service", "active", true), client("b.service", "inactive", false), client("c.service", "inactive", true), missing}, status.Clients,
-			"1 of 4 running: a; down: b; stopped: c ('systemctl start' starts it); not installed or masked: d"},
+			"1 of 4 running: a; down: b; stopped: c (start with systemctl); not installed or masked: d"},
 	} {
 		a := node(rand.New(rand.NewPCG(1, 1)))
 		for i := range a.GPUs {
@@ -216,26 +216,6 @@ func TestStatus_NotMatchingNarrow(t *testing.T) {
 		if !strings.Contains(shown, "0 of 32 held") || strings.Contains(shown, "░ ") || strings.Contains(shown, "▏ 0 of") != drawn {
 			t.Errorf("width %d:\n%s", width, shown)
 		}
-	}
-}
-
-// A MIG instance whose lease has ended, and that is not destroyed yet, is explained: dcm leases does not list it.
-func TestStatus_Leftover(t *testing.T) {
-	const lease, ended = "dcm-lease-0-82908518.scope", "dcm-lease-0-9a699865.scope"
-	a := status.Account{Leases: []status.Lease{{Lease: lease, Partitions: []string{"0000:1b:00.0-0"}}}, Parts: []status.Part{
-		{Name: "0000:1b:00.0-0", Holders: []string{lease}}, {Name: "0000:1b:00.0-4", Holders: []string{ended}}, {Name: "0000:1b:00.0-5", Holders: []string{"train.service"}}, {Name: "0000:1b:00.0-6"},
-	}}
-	const want = "\n0000:1b:00.0-4 is not free yet: " + ended + " has ended, and dcm destroys its instance when the driver permits it\n"
-	var out bytes.Buffer
-	printMade(&console.Console{Out: &out}, a)
-	for _, shown := range []string{string(StatusText(&console.Console{}, a, time.Now(), false)), "\n" + out.String()} {
-		if !strings.Contains(shown, want) || strings.Count(shown, "not free yet") != 1 {
-			t.Errorf("want %q in:\n%s", want, shown)
-		}
-	}
-	a.Hidden = []status.Unavailable{{Part: "leases", Why: "no access"}}
-	if len(a.Leftovers()) > 0 {
-		t.Error("without the leases no partition is known to be left")
 	}
 }
 
