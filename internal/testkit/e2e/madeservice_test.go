@@ -95,6 +95,11 @@ func madeForServices(m machine) {
 	if now := m.partsOf(dynamicGPU)["3g.40gb"].DriverID; now != before {
 		m.t.Errorf("instance after restarts of the service: got %v, want %v", now, before)
 	}
+	// It also stays if the administrator restarts dcm-apply.service, with which systemd restarts the service.
+	m.run("systemctl restart dcm-apply && dcm status; " + waitFor("systemctl is-active -q served"))
+	if now := m.partsOf(dynamicGPU)["3g.40gb"].DriverID; now != before {
+		m.t.Errorf("instance after a restart of dcm-apply: got %v, want %v", now, before)
+	}
 	// The end of one service destroys its instance only.
 	m.run("systemctl stop each@1; " + waitFor("[ ! -e /dev/dcm/each:1 ] && ! ls /dev/dcm-made | grep -q each@1"))
 	if other := m.made("each:2"); other.UUID != parts["each@2.service"].UUID || m.partsOf(dynamicGPU)["3g.40gb"].DriverID != before {
