@@ -334,9 +334,11 @@ type waiter struct {
 	emit    func(event)
 }
 
-// show shows the reason of a state, if it is a new one.
+// show shows the reason of a state, if it is a new one. The process with which the self-test has provoked a
+// refusal has ended.
 func (w *waiter) show(state *runstate.State) {
-	if state.Error == nil || w.bounded && len(state.Holders) == 0 {
+	others := slices.ContainsFunc(state.Holders, func(h runstate.Holder) bool { return h.Unit != selftestUnit })
+	if state.Error == nil || w.bounded && !others {
 		return
 	}
 	if reason := text.OneLine(state.Error.Text); reason != w.wait.Reason {

@@ -61,6 +61,8 @@ func TestWaiter_Reasons(t *testing.T) {
 		list := []runstate.Holder{{PID: pid, Command: "train"}}
 		return runstate.State{Phase: runstate.Waiting, Error: runstate.InUse(list), Holders: list}
 	}
+	own := holder(7)
+	own.Holders[0].Unit = selftestUnit
 	unseen := runstate.State{Phase: runstate.Waiting, Error: &runstate.Error{Text: "the driver is in use"}}
 	for name, tt := range map[string]struct {
 		bounded bool
@@ -69,6 +71,7 @@ func TestWaiter_Reasons(t *testing.T) {
 	}{
 		"the same process":          {true, []runstate.State{holder(7), holder(7)}, "GPUs are in use: train (pid 7, no unit) may open partitions"},
 		"another process":           {true, []runstate.State{holder(7), holder(8)}, "GPUs are in use: train (pid 7, no unit) may open partitions|GPUs are in use: train (pid 8, no unit) may open partitions"},
+		"the self-test itself":      {true, []runstate.State{own}, ""},
 		"no holder is visible":      {true, []runstate.State{unseen}, ""},
 		"the same, without a bound": {false, []runstate.State{unseen}, "the driver is in use"},
 		"no error":                  {false, []runstate.State{{Phase: runstate.Applying}}, ""},
