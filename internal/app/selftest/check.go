@@ -105,18 +105,33 @@ func orNoData(why string) string {
 	return why
 }
 
-// compare lists each GPU whose value differs or is missing.
+// compare lists the GPUs whose value differs or is missing, those that differ alike together.
 func compare[T comparable](at, what string, want, got map[string]T) Check {
-	var bad []string
+	var differences []string
+	gpus := make(map[string][]string)
 	for _, gpu := range slices.Sorted(maps.Keys(want)) {
-		switch now, there := got[gpu]; {
+		now, there := got[gpu]
+		difference := fmt.Sprintf("has %v (want %v)", now, want[gpu])
+		switch {
 		case !there:
-			bad = append(bad, gpu+" is missing")
-		case now != want[gpu]:
-			bad = append(bad, fmt.Sprintf("%s has %v (want %v)", gpu, now, want[gpu]))
+			difference = "is missing"
+		case now == want[gpu]:
+			continue
 		}
+		if gpus[difference] == nil {
+			differences = append(differences, difference)
+		}
+		gpus[difference] = append(gpus[difference], gpu)
 	}
-	if len(bad) > 0 {
+	if len(differences) > 0 {
+		var bad []string
+		for _, d := range differences {
+			who := strings.Join(gpus[d], ", ")
+			if n := len(gpus[d]); n > 1 && n == len(want) {
+				who = fmt.Sprintf("each of %d GPUs", n)
+			}
+			bad = append(bad, who+" "+d)
+		}
 		return newCheck(at, what, Wrong, strings.Join(bad, "; "))
 	}
 	return newCheck(at, what, Right, fmt.Sprintf("%d GPUs: %s", len(want), distinctValues(want)))

@@ -261,3 +261,17 @@ func TestClaims(t *testing.T) {
 		t.Errorf("%v, %v", claims["MI300X"], err)
 	}
 }
+
+// GPUs that differ alike are listed together.
+func TestCompare_Joined(t *testing.T) {
+	want := map[string]string{"0000:05:00.0": "SPX/NPS1", "0000:26:00.0": "SPX/NPS1", "0000:46:00.0": "SPX/NPS1"}
+	for text, got := range map[string]map[string]string{
+		"each of 3 GPUs has DPX/NPS1 (want SPX/NPS1)":                                      {"0000:05:00.0": "DPX/NPS1", "0000:26:00.0": "DPX/NPS1", "0000:46:00.0": "DPX/NPS1"},
+		"0000:05:00.0, 0000:46:00.0 has DPX/NPS1 (want SPX/NPS1); 0000:26:00.0 is missing": {"0000:05:00.0": "DPX/NPS1", "0000:46:00.0": "DPX/NPS1"},
+		"3 GPUs: SPX/NPS1": want,
+	} {
+		if c := compare("", "modes", want, got); c.Text != text {
+			t.Errorf("got %q, want %q", c.Text, text)
+		}
+	}
+}
