@@ -55,24 +55,7 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		}
 		return why
 	}
-	t := con.NewTable("GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES").
-		Optional("RENDER NODES", "PARTITIONS", "NUMA", "SERIAL", "MEMORY MODES", "MODEL")
-	lost := a.Expected.Lost // sorted by address, as the GPUs are
-	for _, g := range a.GPUs {
-		for ; len(lost) > 0 && lost[0].Address < g.Address; lost = lost[1:] {
-			lostRow(t, lost[0])
-		}
-		if !g.Managed() {
-			t.Row("-", g.Address, g.Model, "-", "not managed: "+g.Why)
-			continue
-		}
-		t.Row(fmt.Sprint(g.Index), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
-			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
-	}
-	for _, l := range lost {
-		lostRow(t, l)
-	}
-	t.Flush()
+	gpuTable(con, a).Flush()
 	printLoose(con, a)
 	for _, line := range sources(a.GPUs) {
 		con.Println(line)
@@ -80,12 +63,38 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 	return client.WhyHidden(a, "gpus")
 }
 
-// lostRow adds the line of a missing GPU, which keeps its number.
-func lostRow(t *console.Table, l status.Lost) {
-	number, since := "-", "missing"
-	if l.Index >= 0 {
-		number = fmt.Sprint(l.Index)
+// gpuTable returns the table of the GPUs. On a host with several vendors the numbers begin with the vendor.
+func gpuTable(con *console.Console, a status.Account) *console.Table {
+	t := con.NewTable("GPU", "ADDRESS", "MODEL", "SERIAL", "MODE", "PARTITIONS", "COMPUTE MODES", "MEMORY MODES", "NUMA", "RENDER NODES").
+		Optional("RENDER NODES", "PARTITIONS", "NUMA", "SERIAL", "MEMORY MODES", "MODEL")
+	vendors := vendorsOf(a)
+	number := func(index int, vendor string) string {
+		if index < 0 {
+			return "-"
+		}
+		return gpuRow{indices: []int{index}, vendor: vendor}.number(vendors)
 	}
+	lost := a.Expected.Lost // sorted by address, as the GPUs are
+	for _, g := range a.GPUs {
+		for ; len(lost) > 0 && lost[0].Address < g.Address; lost = lost[1:] {
+			lostRow(t, lost[0], number(lost[0].Index, lost[0].Vendor))
+		}
+		if !g.Managed() {
+			t.Row("-", g.Address, g.Model, "-", "not managed: "+g.Why)
+			continue
+		}
+		t.Row(number(g.Index, g.Vendor), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
+			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
+	}
+	for _, l := range lost {
+		lostRow(t, l, number(l.Index, l.Vendor))
+	}
+	return t
+}
+
+// lostRow adds the line of a missing GPU, which keeps its number.
+func lostRow(t *console.Table, l status.Lost, number string) {
+	since := "missing"
 	if !l.Since.IsZero() {
 		since += " since " + when(l.Since, time.Now())
 	}

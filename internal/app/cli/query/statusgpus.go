@@ -33,7 +33,7 @@ func (v statusView) gpus() {
 	if len(rows) == 0 {
 		return
 	}
-	vendors := v.vendors()
+	vendors := vendorsOf(v.a)
 	if !v.long {
 		rows = merged(rows)
 	}
@@ -84,10 +84,10 @@ func (v statusView) partitions(r gpuRow, drawn bool) string {
 	return console.Bar(maxBoxes, float64(r.held)/float64(r.parts)) + " " + held
 }
 
-// vendors returns the number of vendors of managed GPUs.
-func (v statusView) vendors() int {
+// vendorsOf returns the number of vendors of managed GPUs.
+func vendorsOf(a status.Account) int {
 	seen := make(map[string]bool)
-	for _, g := range v.a.GPUs {
+	for _, g := range a.GPUs {
 		if g.Managed() {
 			seen[g.Vendor] = true
 		}

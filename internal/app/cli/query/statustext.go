@@ -87,13 +87,18 @@ func (v statusView) selection() {
 	if len(v.a.GPUs) == 0 || all == 0 {
 		return // unknown, or none that could have it
 	}
-	with := 0
+	with, skipped := 0, 0
 	wanted := v.wanted()
 	for _, g := range v.a.GPUs {
+		if g.Managed() && g.Skipped {
+			skipped++
+			continue
+		}
 		if want, changing := wanted[g.Address]; g.Managed() && (changing && want.Equal(g.Mode) || !changing && g.AsWanted()) {
 			with++
 		}
 	}
+	all -= skipped
 	mark := v.Red("×")
 	switch {
 	case v.a.Running():
@@ -101,7 +106,11 @@ func (v statusView) selection() {
 	case with == all && p.Applied != "":
 		mark = v.Green("✓")
 	}
-	v.fact(mark, "On the GPUs", fmt.Sprintf("%d of %d", with, all))
+	s := fmt.Sprintf("%d of %d", with, all)
+	if skipped > 0 {
+		s += fmt.Sprintf(", and %d skipped", skipped)
+	}
+	v.fact(mark, "On the GPUs", s)
 }
 
 // wanted returns the shapes that a run sets, by address. While it runs, those of the status are of the

@@ -219,6 +219,23 @@ func TestStatus_NotMatchingNarrow(t *testing.T) {
 	}
 }
 
+// A GPU that the profile skips does not count as one that matches it.
+func TestStatus_Skipped(t *testing.T) {
+	cpx, spx := status.Shape{Compute: "CPX", Memory: "NPS1"}, status.Shape{Compute: "SPX", Memory: "NPS1"}
+	var a status.Account
+	a.Profile.Effective = "spx"
+	for i := range 4 {
+		g := status.GPU{Index: i, Address: fmt.Sprintf("0000:%02x:00.0", i+5), Vendor: "amd", Model: "MI300X", Mode: cpx, Want: spx, Partitions: 8}
+		if i > 1 {
+			g.Want, g.Skipped = cpx, true
+		}
+		a.GPUs = append(a.GPUs, g)
+	}
+	if shown := string(StatusText(&console.Console{}, status.Evaluate(a), time.Now(), false)); !strings.Contains(shown, "On the GPUs  0 of 2, and 2 skipped\n") {
+		t.Errorf("status:\n%s", shown)
+	}
+}
+
 // GPUs that a starting daemon has not read are neither missing nor absent.
 func TestStatus_Starting(t *testing.T) {
 	a := status.Account{Profile: status.Profile{Effective: "cpx"}, Daemon: status.Daemon{Phase: runstate.Starting},
