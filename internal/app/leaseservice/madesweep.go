@@ -261,6 +261,10 @@ func (h hostUnits) Dependents(ctx context.Context, unit string) ([]string, error
 		return nil, err
 	}
 	defer conn.Close()
+	loaded, err := conn.Units.Loaded(ctx, []string{unit})
+	if err != nil || len(loaded) == 0 {
+		return nil, err // nothing requires a unit that is not loaded
+	}
 	return conn.Dependencies.Dependents(ctx, []string{unit})
 }
 

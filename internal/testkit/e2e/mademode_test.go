@@ -125,6 +125,13 @@ func modeShared(m machine) {
 	m.await("/run/waited", "0")
 	m.backAtRest()
 
+	// A process that uses the GPU at the end of a lease. Until it ends, the GPU is not switched back.
+	m.run("dcm run --make CPX -- systemd-run --quiet --unit=using sh -c 'exec 3<" + switchedNode + " 4</dev/kfd; sleep infinity & wait'; " + waitFor("dcm holders | grep -q using.service"))
+	m.until(`ls /dev/dcm-made; systemctl list-units --all 'dcm-make@*'; ls /dev/dcm-made | grep -q mode_ && ! systemctl list-units --all --plain --no-legend 'dcm-make@mode_*' | grep -q .`)
+	m.quietBus()
+	m.run("systemctl stop using")
+	m.backAtRest()
+
 	// An older driver checks all GPUs.
 	m.run("dcm-sim check node && rm " + busyCheck)
 	m.exits(1, "dcm run --make CPX -- true", "dcm-make@mode_")
