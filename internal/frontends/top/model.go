@@ -131,9 +131,9 @@ func (m model) state() string {
 	}
 	switch {
 	case m.err != nil:
-		return order + "; not updated: " + sanitize.Text(m.err.Error())
+		return order + "; not updated: " + sanitize.Text(text.OneLine(m.err.Error()))
 	case len(m.usage.Hidden) > 0:
-		return order + "; incomplete: " + sanitize.Text(m.usage.Hidden[0].Why)
+		return order + "; incomplete: " + sanitize.Text(text.OneLine(m.usage.Hidden[0].Why))
 	}
 	return fmt.Sprintf("%s, every %s; h for help, q to quit", order, m.every)
 }

@@ -46,7 +46,7 @@ func TestView_EightyColumns(t *testing.T) {
 
 func TestText_UnknownValues(t *testing.T) {
 	u := three()
-	u.Hide(status.PartHolders, errors.New("PID 1 does not answer"))
+	u.Hide(status.PartHolders, errors.New("PID 1 does not answer\nhint: see systemctl status"))
 	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
 	text := Text(u, "partition", false, 0)
 	if strings.Contains(text, "free") || strings.Contains(text, "held") || strings.Contains(text, "with processes") {
@@ -58,7 +58,7 @@ func TestText_UnknownValues(t *testing.T) {
 	}
 	m := newModel("busy", time.Second)
 	m.usage, m.loaded = u, true
-	if got := m.view()[1]; got != "by busy; incomplete: PID 1 does not answer" {
+	if got := m.view()[1]; got != "by busy; incomplete: PID 1 does not answer; hint: see systemctl status" {
 		t.Errorf("second line: got %q", got)
 	}
 }

@@ -178,8 +178,9 @@ func (p *policy) slotImpossible(alone Snapshot, c Caller, r Request) error {
 	if limit, ok := errors.AsType[*LimitError](err); ok {
 		return &ImpossibleError{limit}
 	}
-	if full, ok := errors.AsType[*partition.NoSlotError](err); ok {
-		return &ImpossibleError{fmt.Errorf("%w: the instances of the profile have the others", full)}
+	full, ok := errors.AsType[*refusedError](err)
+	if _, slots := errors.AsType[*partition.NoSlotError](err); ok && slots {
+		return &ImpossibleError{fmt.Errorf("%w: the instances of the profile have the other slots", full)}
 	}
 	return nil
 }
