@@ -37,6 +37,11 @@ func generatorFails(m machine) {
 	m.killableGenerator()
 	m.run(killing("systemctl daemon-reload"))
 	m.until("systemctl show -P DevicePolicy gamma | grep -q closed")
+	// The properties are right a moment before the cgroups are.
+	alpha, beta := m.mine("alpha"), m.mine("beta-1")
+	for unit, node := range map[string]string{"alpha.service": beta[0], "beta@1.service": alpha[0], "gamma.service": alpha[0]} {
+		m.until(`echo $$ >"/sys/fs/cgroup$(systemctl show -P ControlGroup "$2")/cgroup.procs"; ! { `+opensFor+`; }`, node, unit)
+	}
 	m.untouched(before)
 	m.confinedTo(2, 3)
 
