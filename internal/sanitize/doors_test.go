@@ -36,6 +36,7 @@ func doors() map[string]string {
 		"dmem.Tree.read":             escapes,
 		"dmem.write":                 writes,
 		"made.Claims.List":           escapes,
+		"made.Claims.Failures":       escapes,
 		"lease.Links.Read":           escapes,
 		"lease.Links.of":             escapes,
 		"lease.Links.clean":          compared,

@@ -65,30 +65,42 @@ func (c Claims) add(n Name) error {
 }
 
 // ending is the file in the directory of a claim whose unit is being stopped. Its content is why the last stop
-// has not destroyed the instance.
+// has not destroyed the instance, or switched the GPU back.
 const ending = "ending"
 
 // end records that the unit of a claim is being stopped. It reports whether there is a claim.
 func (c Claims) end(n Name) (bool, error) {
-	file, err := os.OpenFile(filepath.Join(c.Dir, n.String(), ending), os.O_CREATE|os.O_WRONLY, 0o644)
+	name := filepath.Join(c.Dir, n.String(), ending)
+	if _, err := os.Stat(name); err == nil {
+		return true, nil // an earlier stop has failed
+	}
+	err := os.WriteFile(name, nil, 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("cannot record the end of an instance: %w", err)
 	}
-	return true, file.Close()
+	return true, nil
 }
 
-// fail records why a stop has not destroyed the instance.
-func (c Claims) fail(n Name, why error) error {
+// recordFailure records why a stop has not destroyed the instance, or switched the GPU back.
+func (c Claims) recordFailure(n Name, why error) error {
 	if err := os.WriteFile(filepath.Join(c.Dir, n.String(), ending), []byte(why.Error()), 0o644); err != nil {
-		return fmt.Errorf("cannot record the end of an instance: %w", err)
+		return fmt.Errorf("cannot record the end of a claim: %w", err)
 	}
 	return nil
 }
 
-// Failures returns why instances still exist after the stop of their units.
+// clearFailure removes what recordFailure has written: leases use the mode again.
+func (c Claims) clearFailure(n Name) error {
+	if err := os.Remove(filepath.Join(c.Dir, n.String(), ending)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot use a claim again: %w", err)
+	}
+	return nil
+}
+
+// Failures returns why claims still exist after the stop of their units.
 func (c Claims) Failures() []string {
 	names, _ := c.List() // without the directory there is nothing
 	var out []string

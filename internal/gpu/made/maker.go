@@ -136,7 +136,7 @@ func (m Maker) notDestroyed(ctx context.Context, n Name, reason error) error {
 			err = fmt.Errorf("%w; %s", err, users)
 		}
 	}
-	return errors.Join(err, m.Claims.fail(n, err))
+	return errors.Join(err, m.Claims.recordFailure(n, err))
 }
 
 // destroy destroys the instances that are ending. If one of them cannot be destroyed, it destroys only that of n.

@@ -68,6 +68,9 @@ func (s Switcher) Make(ctx context.Context, n Name) error {
 			return fmt.Errorf("%s is still to be switched back (found %s, want %s)", n.GPU, state.Compute, to)
 		}
 		s.Log.Info("the GPU has the mode already", "gpu", n.GPU, "mode", to)
+		if err := s.Claims.clearFailure(n); err != nil {
+			return err
+		}
 	} else {
 		if err := s.admits(n, state); err != nil {
 			return err
@@ -134,13 +137,18 @@ func (s Switcher) Unmake(ctx context.Context, n Name) error {
 	if !s.Claims.has(n) {
 		return nil // the unit has changed nothing
 	}
+	var reason error // of the last attempt that was not cut off by the end of the time
 	for {
 		err := s.restore(ctx, n)
 		if err == nil {
 			return nil
 		}
-		if failed := fmt.Errorf("%s stays in %s: %w", n.GPU, n.Profile, err); !s.Retry(err) || ctx.Err() != nil {
-			return failed
+		if reason == nil || ctx.Err() == nil {
+			reason = err
+		}
+		if !s.Retry(err) || ctx.Err() != nil {
+			failed := fmt.Errorf("%s stays in %s: %w", n.GPU, n.Profile, reason)
+			return errors.Join(failed, s.Claims.recordFailure(n, failed))
 		}
 		select {
 		case <-ctx.Done():

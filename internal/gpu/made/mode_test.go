@@ -255,6 +255,44 @@ func TestSwitcher_Unmake(t *testing.T) {
 	}
 }
 
+// lateModes ends the time of the stop during the second attempt, as a driver that answers too late.
+type lateModes struct {
+	ModeGPUs
+	end      func()
+	attempts int
+}
+
+func (g *lateModes) Read(ctx context.Context, gpu partition.Address) (ModeState, error) {
+	if g.attempts++; g.attempts == 2 {
+		g.end()
+		return ModeState{}, ctx.Err()
+	}
+	return g.ModeGPUs.Read(ctx, gpu)
+}
+
+// The reason of a mode that stays is recorded until a lease uses the mode again.
+func TestSwitcher_Failure(t *testing.T) {
+	b, s := newSwitcher(t)
+	s.Retry = func(error) bool { return true }
+	if err := s.Make(t.Context(), cpx); err != nil {
+		t.Fatal(err)
+	}
+	b.Users = []string{"python[4711]"}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.GPUs = &lateModes{ModeGPUs: b, end: cancel}
+	if err := s.Unmake(ctx, cpx); err == nil {
+		t.Fatal("switch back while in use: want an error")
+	}
+	s.GPUs = b
+	want := []string{fmt.Sprintf("%s stays in CPX: %s is in use by python[4711]", gpu, gpu)}
+	if got := s.Claims.Failures(); !slices.Equal(got, want) {
+		t.Errorf("failures: got %q, want %q", got, want)
+	}
+	if err := s.Make(t.Context(), cpx); err != nil || len(s.Claims.Failures()) > 0 {
+		t.Errorf("next lease: %v, failures %q", err, s.Claims.Failures())
+	}
+}
+
 // The time of the last switch is kept after the switch back.
 func TestClaims_Since(t *testing.T) {
 	_, s := newSwitcher(t)

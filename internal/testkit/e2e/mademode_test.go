@@ -128,6 +128,7 @@ func modeShared(m machine) {
 	// A process that uses the GPU at the end of a lease. Until it ends, the GPU is not switched back.
 	m.run("dcm run --make CPX -- systemd-run --quiet --unit=using sh -c 'exec 3<" + switchedNode + " 4</dev/kfd; sleep infinity & wait'; " + waitFor("dcm holders | grep -q using.service"))
 	m.until(`ls /dev/dcm-made; systemctl list-units --all 'dcm-make@*'; ls /dev/dcm-made | grep -q mode_ && ! systemctl list-units --all --plain --no-legend 'dcm-make@mode_*' | grep -q .`)
+	m.until(`dcm status; dcm status --json | grep -q "$1 stays in CPX: $1 is in use by"`, switchedGPU)
 	m.quietBus()
 	m.run("systemctl stop using")
 	m.backAtRest()
