@@ -138,7 +138,7 @@ func (a Account) DownClients() map[string]string {
 }
 
 // Leftovers returns the partitions that a lease has made that has ended. They are not destroyed yet.
-func (a Account) Leftovers() []Part {
+func Leftovers(a Account) []Part {
 	if a.hidden(partLeases) || a.hidden(partHolders) {
 		return nil
 	}

@@ -86,7 +86,7 @@ func partitionTable(con *console.Console, all []usedPart) *console.Table {
 
 // printMade prints the GPUs whose modes leases have set, and the instances that leases have left.
 func printMade(con *console.Console, a status.Account) {
-	for _, p := range a.Leftovers() {
+	for _, p := range status.Leftovers(a) {
 		con.Println(leftover(p.Name, p.Holders))
 	}
 	for _, g := range a.GPUs {

@@ -42,7 +42,7 @@ func TestPrintMade_Leftover(t *testing.T) {
 		t.Errorf("want %q, got:\n%s", want, out.String())
 	}
 	a.Hidden = []status.Unavailable{{Part: "leases", Why: "no access"}}
-	if len(a.Leftovers()) > 0 {
+	if len(status.Leftovers(a)) > 0 {
 		t.Error("without the leases no partition is known to be left")
 	}
 }
