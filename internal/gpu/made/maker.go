@@ -109,23 +109,10 @@ func (m Maker) Unmake(ctx context.Context, n Name) error {
 		return err
 	}
 	defer release()
-	var reason error // of the last attempt that was not cut off by the end of the time
-	for {
-		err := m.destroy(ctx, n)
-		if err == nil {
-			return nil
-		}
-		if reason == nil || ctx.Err() == nil {
-			reason = err
-		}
-		if !m.Retry(err) || ctx.Err() != nil {
-			return m.notDestroyed(context.WithoutCancel(ctx), n, reason)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(m.Delay):
-		}
+	if reason := retry(ctx, m.Delay, m.Retry, func() error { return m.destroy(ctx, n) }); reason != nil {
+		return m.notDestroyed(context.WithoutCancel(ctx), n, reason)
 	}
+	return nil
 }
 
 // notDestroyed records and returns why an instance still exists.

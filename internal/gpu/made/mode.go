@@ -137,24 +137,11 @@ func (s Switcher) Unmake(ctx context.Context, n Name) error {
 	if !s.Claims.has(n) {
 		return nil // the unit has changed nothing
 	}
-	var reason error // of the last attempt that was not cut off by the end of the time
-	for {
-		err := s.restore(ctx, n)
-		if err == nil {
-			return nil
-		}
-		if reason == nil || ctx.Err() == nil {
-			reason = err
-		}
-		if !s.Retry(err) || ctx.Err() != nil {
-			failed := fmt.Errorf("%s stays in %s: %w", n.GPU, n.Profile, reason)
-			return errors.Join(failed, s.Claims.recordFailure(n, failed))
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(s.Delay):
-		}
+	if reason := retry(ctx, s.Delay, s.Retry, func() error { return s.restore(ctx, n) }); reason != nil {
+		failed := fmt.Errorf("%s stays in %s: %w", n.GPU, n.Profile, reason)
+		return errors.Join(failed, s.Claims.recordFailure(n, failed))
 	}
+	return nil
 }
 
 func (s Switcher) restore(ctx context.Context, n Name) error {
