@@ -42,10 +42,10 @@ func (f Search) Usage(ctx context.Context) (gpu.VendorUsage, error) {
 	var at step
 	at.Store("the device nodes")
 	u, err := sysfs.Within(ctx, func() (gpu.VendorUsage, error) { return f.usage(ctx, &at) })
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return gpu.VendorUsage{}, fmt.Errorf("cannot scan the processes for users of the GPUs: timed out while reading %s: %w", at.Load(), err)
-	case err != nil:
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("timed out while reading %s: %w", at.Load(), err)
+	}
+	if err != nil {
 		return gpu.VendorUsage{}, fmt.Errorf("cannot scan the processes for users of the GPUs: %w", err)
 	}
 	return u, nil

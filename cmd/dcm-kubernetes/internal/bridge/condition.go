@@ -39,7 +39,8 @@ func (w *conditionWriter) next() (time.Duration, bool) {
 func (w *conditionWriter) write(ctx context.Context, node *core.Node, step sequence.Step) error {
 	to := step.Condition
 	to.Message = cluster.Clip(to.Message)
-	beat := !w.last.beat.IsZero() && !time.Now().Before(w.last.beat)
+	left, beats := w.next()
+	beat := beats && left <= 0
 	if !beat && w.last.node == node.UID && (w.last.Condition == to ||
 		w.last.Status == to.Status && w.last.Reason == to.Reason && time.Now().Before(w.last.until)) {
 		return nil
