@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"dcm/internal/sorting"
 )
 
 // Verdict is the result of a check.
@@ -107,30 +109,24 @@ func orNoData(why string) string {
 
 // compare lists the GPUs whose value differs or is missing, those that differ alike together.
 func compare[T comparable](at, what string, want, got map[string]T) Check {
-	var differences []string
-	gpus := make(map[string][]string)
-	for _, gpu := range slices.Sorted(maps.Keys(want)) {
+	differs := slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(gpu string) bool {
 		now, there := got[gpu]
-		difference := fmt.Sprintf("has %v (want %v)", now, want[gpu])
-		switch {
-		case !there:
-			difference = "is missing"
-		case now == want[gpu]:
-			continue
+		return there && now == want[gpu]
+	})
+	difference := func(gpu string) string {
+		if now, there := got[gpu]; there {
+			return fmt.Sprintf("has %v (want %v)", now, want[gpu])
 		}
-		if gpus[difference] == nil {
-			differences = append(differences, difference)
-		}
-		gpus[difference] = append(gpus[difference], gpu)
+		return "is missing"
 	}
-	if len(differences) > 0 {
+	if len(differs) > 0 {
 		var bad []string
-		for _, d := range differences {
-			who := strings.Join(gpus[d], ", ")
-			if n := len(gpus[d]); n > 1 && n == len(want) {
+		for _, alike := range sorting.Groups(differs, difference) {
+			who := strings.Join(alike, ", ")
+			if n := len(alike); n > 1 && n == len(want) {
 				who = fmt.Sprintf("each of %d GPUs", n)
 			}
-			bad = append(bad, who+" "+d)
+			bad = append(bad, who+" "+difference(alike[0]))
 		}
 		return newCheck(at, what, Wrong, strings.Join(bad, "; "))
 	}

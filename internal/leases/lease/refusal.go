@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dcm/internal/gpu/partition"
+	"dcm/internal/sorting"
 	"dcm/internal/text"
 )
 
@@ -25,24 +26,20 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // joinRefusals returns each reason once, with its GPUs.
 func joinRefusals(list []refusal) string {
-	var reasons []string
-	gpus := make(map[string][]string)
-	for _, r := range list {
-		reason := r.err.Error()
-		if gpus[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		gpus[reason] = append(gpus[reason], string(r.gpu))
-	}
-	if len(reasons) == 1 && len(list) > 1 {
-		return fmt.Sprintf("each of %d GPUs: %s", len(list), reasons[0])
+	groups := sorting.Groups(list, func(r refusal) string { return r.err.Error() })
+	if len(groups) == 1 && len(list) > 1 {
+		return fmt.Sprintf("each of %d GPUs: %s", len(list), list[0].err)
 	}
 	const most = 4
 	var out []string
-	for _, reason := range reasons[:min(most, len(reasons))] {
-		out = append(out, text.Few(gpus[reason])+": "+reason)
+	for _, alike := range groups[:min(most, len(groups))] {
+		var gpus []string
+		for _, r := range alike {
+			gpus = append(gpus, string(r.gpu))
+		}
+		out = append(out, text.Few(gpus)+": "+alike[0].err.Error())
 	}
-	if more := len(reasons) - most; more > 0 {
+	if more := len(groups) - most; more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(out, "; ")

@@ -11,6 +11,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/sorting"
 	"dcm/internal/text"
 )
 
@@ -68,16 +69,12 @@ func printParts(con *console.Console, parts []plannedPart) {
 			continue
 		}
 		con.Printf("Partitions in use or reserved that %s:\n", verb)
-		for len(used) > 0 {
-			first := used[0]
-			same := func(p plannedPart) bool { return p.Mode == first.Mode && slices.Equal(p.Users, first.Users) }
+		for _, alike := range sorting.Groups(used, func(p plannedPart) string { return p.Mode + "\n" + strings.Join(p.Users, "\n") }) {
+			first := alike[0]
 			var names []string
-			for _, p := range used {
-				if same(p) {
-					names = append(names, p.Name)
-				}
+			for _, p := range alike {
+				names = append(names, p.Name)
 			}
-			used = slices.DeleteFunc(used, same)
 			con.Labelled("  ", strings.TrimSpace(text.Partitions(names)+" "+first.Mode)+": "+strings.Join(first.Users, ", "))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/leases/lease"
 	"dcm/internal/leases/placement"
+	"dcm/internal/sorting"
 	"dcm/internal/text"
 )
 
@@ -114,16 +114,12 @@ type freeSlots struct {
 
 // printFreeSlots prints the free memory slots of the dynamic GPUs, those with as many in one line.
 func printFreeSlots(con *console.Console, free []freeSlots) {
-	for len(free) > 0 {
-		first := free[0]
-		same := func(g freeSlots) bool { return g.Slots == first.Slots && g.Longest == first.Longest }
+	for _, alike := range sorting.Groups(free, func(g freeSlots) [2]int { return [2]int{g.Slots, g.Longest} }) {
+		first := alike[0]
 		var gpus []string
-		for _, g := range free {
-			if same(g) {
-				gpus = append(gpus, g.GPU)
-			}
+		for _, g := range alike {
+			gpus = append(gpus, g.GPU)
 		}
-		free = slices.DeleteFunc(slices.Clone(free), same)
 		slots := text.Count(first.Slots, "free memory slot")
 		if len(gpus) > 1 {
 			slots += " each"
