@@ -111,7 +111,7 @@ func (p *Partitions) read(ctx context.Context) (*reading, error) {
 	// At boot /run is empty. The boot ID is not compared, since in a container systemd 252
 	// shows some processes another one.
 	if err == nil && last == nil {
-		err = errors.New("the partitions are not listed: no run of dcm-apply.service has ended since boot\nhint: apply a profile with 'dcm apply PROFILE'; see 'dcm gpus'")
+		err = errors.New("the partitions are not listed: no run of dcm-apply.service has ended since boot\nhint: see 'dcm gpus', and apply a profile with 'dcm apply PROFILE'")
 	}
 	if err != nil {
 		return nil, err

@@ -80,7 +80,7 @@ func TestLoad_PredefinedProfile(t *testing.T) {
 		t.Errorf("a defined one of the same name is not taken: %+v", own.Profile)
 	}
 	p := configtest.Files{"etc/dcm/dcm.toml": "profile = \"all-balnced\"\n"}.Write(t)
-	if got, want := configtest.Complaint(t, p), `/etc/dcm/dcm.toml:1: profile = "all-balnced": no such profile: none is defined; did you mean "all-balanced"?`; got != want {
+	if got, want := configtest.Complaint(t, p), `/etc/dcm/dcm.toml:1: profile = "all-balnced": no such profile: none is defined; did you mean "all-balanced"? accepted: all-disabled, all-enabled, all-balanced, all-INSTANCE such as all-1g.10gb`; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

@@ -89,11 +89,16 @@ type SMIError struct {
 	Err    error
 }
 
+// Error names the request to list the GPUs. [SetError] names a request to set a mode.
 func (e *SMIError) Error() string {
-	if e.GPU != "" {
-		return fmt.Sprintf("libamd_smi: %s of %s: %s", e.Do, e.GPU, e.Err)
+	text := "libamd_smi: "
+	switch e.Do {
+	case "version":
+		text += "cannot read the version: "
+	case "inventory":
+		text += "cannot list the GPUs: "
 	}
-	return fmt.Sprintf("libamd_smi: %s: %s", e.Do, e.Err)
+	return text + e.Err.Error()
 }
 
 func (e *SMIError) Unwrap() error { return e.Err }

@@ -41,3 +41,16 @@ func FuzzSMIReply(f *testing.F) {
 		}
 	})
 }
+
+func TestSMIError_NamesRequest(t *testing.T) {
+	cause := errors.New("bad data")
+	for _, tt := range []struct{ do, want string }{
+		{"version", "libamd_smi: cannot read the version: bad data"},
+		{"inventory", "libamd_smi: cannot list the GPUs: bad data"},
+		{"set-compute", "libamd_smi: bad data"},
+	} {
+		if got := (&SMIError{Do: tt.do, GPU: "0000:05:00.0", Err: cause}).Error(); got != tt.want {
+			t.Errorf("error of %q is %q, want %q", tt.do, got, tt.want)
+		}
+	}
+}

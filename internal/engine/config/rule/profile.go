@@ -7,14 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// NoProfile returns the fault of a name that is not defined.
+// NoProfile returns the fault of a name that is not defined. The predefined profiles of MIG are named where no
+// profile is defined, and for a name that begins like theirs.
 func NoProfile(name string, all []string) *source.Fault {
+	predefined := []string{"all-disabled", "all-enabled", "all-balanced"}
 	f := source.NotOneOf("no such profile", name, all)
 	if len(all) == 0 {
 		f.Text += ": none is defined"
 	}
 	if f.Suggestion == "" {
-		f.Suggestion = source.Nearest(name, []string{"all-disabled", "all-enabled", "all-balanced"})
+		f.Suggestion = source.Nearest(name, predefined)
+	}
+	if len(all) == 0 || strings.HasPrefix(name, "all") {
+		f.Accepted = source.Enumerate(append(append([]string{}, all...), append(predefined, "all-INSTANCE such as all-1g.10gb")...))
 	}
 	return f
 }
