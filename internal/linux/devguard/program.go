@@ -56,11 +56,13 @@ func program(table int) []instruction {
 		{ifEqual, 3, allow, 0}, // neither read nor write: mknod(2), or access(2) with F_OK
 		{andValue, 2, 0, 0xffff},
 		{ifNotEqual, 2, allow, characterDevice},
-		// Build two keys, see permission: for this device and for all devices.
-		{load32, 2 | 1<<4, 4, 0},
-		{store32, 10 | 2<<4, thisKey, 0},
+		// Build two keys, see permission: for this device and for all devices. The upper half of a word is
+		// stored first: Linux 6.1 takes a store at the word's start for a spilled register, of which a process
+		// without CAP_PERFMON may not overwrite a part.
 		{load32, 2 | 1<<4, 8, 0},
 		{store32, 10 | 2<<4, thisKey + 4, 0},
+		{load32, 2 | 1<<4, 4, 0},
+		{store32, 10 | 2<<4, thisKey, 0},
 		{storeValue64, 10, thisKey + 8, 0},
 		{storeValue64, 10, anyKey, 0},
 		{loadMap, 6 | pseudoMap, 0, int32(table)}, {},
