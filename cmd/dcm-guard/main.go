@@ -74,9 +74,22 @@ func run(args []string, log *slog.Logger) int {
 	}
 	if err != nil {
 		log.Error(err.Error())
+		if err := recordFailure(err); err != nil {
+			log.Error("the failure is not recorded: " + err.Error())
+		}
 		return 1
 	}
 	return 0
+}
+
+// recordFailure adds the failure to the state of a change that has begun.
+func recordFailure(failure error) error {
+	state, err := runstate.ReadGuard(runtime)
+	if err != nil || state == nil || !state.Changing {
+		return err
+	}
+	state.Failure = failure.Error()
+	return runstate.GuardIn(runtime).Write(*state)
 }
 
 // unconfined reports whether device lists of units have no effect: this service, with

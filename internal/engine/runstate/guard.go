@@ -20,9 +20,11 @@ type Guard struct {
 	// load no device programs either.
 	Unconfined bool `json:"unconfined"`
 	// Changing is set while dcm-guard changes the kernel's table. If it stays so, dcm-guard
-	// was killed, and the kernel may have some of what the table says and some of what it
+	// failed or was killed, and the kernel may have some of what the table says and some of what it
 	// had before.
 	Changing bool `json:"changing"`
+	// Failure is why the change failed; "" if dcm-guard was killed, or is at work.
+	Failure string `json:"failure"`
 	// Uncapped is why a process that shares a partition may take more memory than its share; ""
 	// if none may.
 	Uncapped string `json:"uncapped"`

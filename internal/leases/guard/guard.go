@@ -135,6 +135,8 @@ func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(s
 		return "", nil
 	case state == nil:
 		return "dcm-guard has not run yet", nil
+	case state.Changing && state.Failure != "":
+		return "dcm-guard failed: " + state.Failure, nil
 	case state.Changing:
 		return "dcm-guard was interrupted", nil
 	case !exclusive.Any(reserved.Reservations, host.LeaseUnits(h)):

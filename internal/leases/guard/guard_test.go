@@ -23,6 +23,7 @@ func TestGuardDue(t *testing.T) {
 		"nothing is exclusive, and unloaded": {&runstate.Guard{}, nil, false, ""},
 		"dcm-guard has not run":              {nil, exclusive, false, "has not run"},
 		"dcm-guard was killed":               {&runstate.Guard{Changing: true}, exclusive, false, "interrupted"},
+		"dcm-guard failed":                   {&runstate.Guard{Changing: true, Failure: "no memory"}, exclusive, false, "dcm-guard failed: no memory"},
 		"killed, and nothing is exclusive":   {&runstate.Guard{Changing: true}, nil, false, "interrupted"},
 		"not supported":                      {&runstate.Guard{Why: "this kernel has no guard"}, exclusive, false, ""},
 		"switched off":                       {nil, exclusive, true, ""},
