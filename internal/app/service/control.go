@@ -33,13 +33,9 @@ func (c control) ask(ctx context.Context, who dbusapi.Caller, why string) (runst
 	return c.request(ctx, c.cause(who, why))
 }
 
-// cause returns why a caller's run begins, and who the caller is.
+// cause returns why a caller's run begins, and who the caller is. If the caller is a command of dcm, the daemon
+// replaces it by the command's note. It is not read here: the event of the command's edit may need it first.
 func (c control) cause(who dbusapi.Caller, why string) runstate.Asked {
-	if who.UID == 0 { // a command of dcm has written a note with more details
-		if note, err := c.host.Signed(); err == nil && note.Who != nil && note.Who.PID == who.PID {
-			return note
-		}
-	}
 	return runstate.Asked{Why: why, Who: c.host.Who(who.PID, who.UID)}
 }
 
@@ -106,8 +102,8 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, chosen dbusapi.Sel
 	}
 	// The event of the written file may begin the run before the request does.
 	cause := c.cause(who, called+"("+profile+") was called over D-Bus")
-	_ = c.host.Note(cause)                    // without it the request still has the cause
-	defer func() { _, _ = c.host.Signed() }() // removes a note that no run has taken
+	_ = c.host.Note(cause)                             // without it the request still has the cause
+	defer func() { _, _ = c.host.Signed(cause.Who) }() // removes a note that no run has taken
 	if err := c.choose(ctx, chosen); err != nil {
 		return "", err
 	}

@@ -99,24 +99,24 @@ func TestUse_UntilReboot(t *testing.T) {
 	}
 }
 
-// A command of root's leaves a note of its words and its sudo; another process's note is
-// not about this call.
-func TestApply_TakesTheCallersNote(t *testing.T) {
+// The note of a command stays for the loop, in which the event of the command's edit may precede the request.
+func TestApply_LeavesTheCallersNote(t *testing.T) {
 	h := &host.Host{Root: t.TempDir()}
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c, shown := answeringWith(t, h, runstate.State{Phase: runstate.Idle})
-	for pid, want := range map[int]string{os.Getpid(): "dcm apply whole", 1: "Apply() was called over D-Bus"} {
-		if err := h.Sign([]string{"dcm", "apply", "whole"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Apply(t.Context(), dbusapi.Caller{UID: 0, PID: pid}); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-shown.reasons; got.Why != want {
-			t.Errorf("a call of process %d is for %q, want %q", pid, got.Why, want)
-		}
+	if err := h.Sign([]string{"dcm", "apply", "whole", "--rolling"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Apply(t.Context(), dbusapi.Caller{UID: 0, PID: os.Getpid()}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-shown.reasons, "Apply() was called over D-Bus"; got.Why != want {
+		t.Errorf("the reason is %q, want %q", got.Why, want)
+	}
+	if note, err := h.Signed(nil); err != nil || note.Why != "dcm apply whole --rolling" {
+		t.Errorf("the note for the loop is %+v, %v", note, err)
 	}
 }
 

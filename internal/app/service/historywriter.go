@@ -44,8 +44,8 @@ func (c *historyWriter) note(r runstate.Run) {
 
 // noted takes the note of a command of dcm that has edited the configuration or started the daemon:
 // the command and its user. It is zero if there is no recent note.
-func noted(h *host.Host, log *slog.Logger) runstate.Asked {
-	asked, err := h.Signed()
+func noted(h *host.Host, by *runstate.Who, log *slog.Logger) runstate.Asked {
+	asked, err := h.Signed(by)
 	if err != nil {
 		log.Warn(err.Error())
 	}

@@ -83,8 +83,11 @@ type Daemon struct {
 	Hangup  <-chan os.Signal // an administrator requests a check
 	Ticks   <-chan time.Time // the watchdog's interval; nil without a watchdog
 
-	Requests <-chan Request        // programs request a check; nil: none can
-	Noted    func() runstate.Asked // takes the note of a dcm command about its edit or its start of the daemon; zero if there is none
+	Requests <-chan Request // programs request a check; nil: none can
+
+	// Noted takes the note of a dcm command about its edit, its request or its start of the daemon. It returns zero if
+	// there is none, or, if by is not nil, none of that process.
+	Noted func(by *runstate.Who) runstate.Asked
 
 	Limits Limits
 }

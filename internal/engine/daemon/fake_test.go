@@ -196,10 +196,13 @@ func (h *host) start() <-chan error {
 			defer h.mu.Unlock()
 			return h.due, h.notDue
 		},
-		Noted: func() runstate.Asked {
+		Noted: func(by *runstate.Who) runstate.Asked {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			note := h.noted
+			if by != nil && (note.Who == nil || note.Who.PID != by.PID) {
+				return runstate.Asked{}
+			}
 			h.noted = runstate.Asked{}
 			return note
 		},

@@ -21,6 +21,17 @@ func (l *loop) look(ctx context.Context, asked runstate.Asked) {
 	l.begin(ctx)
 }
 
+// onRequest begins a pass for a request. A command of dcm, which runs as root, has noted how the change is made.
+func (l *loop) onRequest(ctx context.Context, r Request) {
+	if who := r.Asked.Who; who != nil && who.UID == 0 && who.PID != 0 {
+		if note := l.Noted(who); note.Why != "" {
+			r.Asked = note
+		}
+	}
+	l.requests.add(r, l.pass != nil || l.state.Phase == runstate.Rolling)
+	l.look(ctx, runstate.Asked{Why: r.Asked.Why})
+}
+
 // onEdit begins a pass after an edit. An invalid edit changes nothing. After a failure, an edit
 // without effect on the settings changes nothing either: a pending retry keeps its time, and no
 // client is restarted.
@@ -45,7 +56,7 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 		return false
 	}
 	l.report.looking(why)
-	l.requests.note(l.Noted())
+	l.requests.note(l.Noted(nil))
 	l.requests.note(l.requests.continued(why, l.state.Progress))
 	l.begin(ctx)
 	return true

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -216,6 +217,45 @@ func TestRequests_EditOfTheSameCommand(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request takes the note of its process, and leaves that of another one. A reload takes any note: the command
+// that has edited the configuration may have requested it.
+func TestRequest_TakesNoteOfItsProcess(t *testing.T) {
+	noted := runstate.Asked{Why: "dcm apply pair", Who: &runstate.Who{PID: 7}}
+	for _, tt := range []struct {
+		name    string
+		request func(*host)
+		want    string
+		left    bool
+	}{
+		{"its process", func(h *host) { h.request(runstate.Who{PID: 7}) }, "dcm apply pair", false},
+		{"another process", func(h *host) { h.request(runstate.Who{PID: 8}) }, "Apply() was called over D-Bus", true},
+		{"another user", func(h *host) { h.request(runstate.Who{UID: 1000, PID: 7}) }, "Apply() was called over D-Bus", true},
+		{"reload", func(h *host) { h.hangup <- syscall.SIGHUP }, "dcm apply pair", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.set(func() { h.steps, h.noted = 1, noted })
+			tt.request(h)
+			s := h.until("applying", phase(runstate.Applying))
+			h.until("in sync", phase(runstate.InSync))
+			if s.Asked == nil || s.Asked.Why != tt.want {
+				t.Errorf("the run was requested by %+v, want %q", s.Asked, tt.want)
+			}
+			h.set(func() {
+				if left := h.noted.Why != ""; left != tt.left {
+					t.Errorf("the note is left: %t, want %t", left, tt.left)
+				}
+			})
+		})
+	}
+}
+
+func (h *host) request(who runstate.Who) {
+	h.requests <- Request{Asked: runstate.Asked{Why: "Apply() was called over D-Bus", Who: &who}, Done: make(chan runstate.State, 1)}
 }
 
 // The reason of a run is saved before it begins. Of several reasons, the first with a user is kept.

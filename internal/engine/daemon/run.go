@@ -62,7 +62,7 @@ func (l *loop) start(ctx context.Context) error {
 		}
 	}
 	l.state.announce()
-	l.requests.note(l.Noted())
+	l.requests.note(l.Noted(nil))
 	l.requests.note(resumed(l.previous, l.settings.hash()))
 	l.begin(ctx)
 	return nil
@@ -87,10 +87,10 @@ func (l *loop) event(ctx context.Context) error {
 		warn(l.log, l.Lifecycle.Reloading())
 		l.ready.reloading = true
 		l.requests.forced = true
+		l.requests.note(l.Noted(nil))
 		l.look(ctx, runstate.Asked{Why: "reload requested"})
 	case r := <-l.Requests:
-		l.requests.add(r, l.pass != nil)
-		l.look(ctx, runstate.Asked{Why: r.Asked.Why})
+		l.onRequest(ctx, r)
 	case <-l.waker.retry:
 		l.look(ctx, runstate.Asked{}) // the retry was reported with the failure
 	case why := <-l.waker.freed:

@@ -75,11 +75,15 @@ func (h *Host) Note(asked runstate.Asked) error {
 // noteTTL is the maximum age of a note when the daemon reads it.
 const noteTTL = time.Minute
 
-// Signed removes the note and returns its content, zero if there is no recent one.
-func (h *Host) Signed() (runstate.Asked, error) {
+// Signed removes the note and returns its content, zero if there is no recent one. If by is not nil, a note of
+// another process stays.
+func (h *Host) Signed(by *runstate.Who) (runstate.Asked, error) {
 	note, err := runstate.AskedIn(h.Runtime()).Read()
 	if note == nil && err == nil {
 		return runstate.Asked{}, nil
+	}
+	if by != nil && note != nil && (note.Asked.Who == nil || note.Asked.Who.PID != by.PID) {
+		return runstate.Asked{}, err
 	}
 	err = errors.Join(err, runstate.AskedIn(h.Runtime()).Remove())
 	if note == nil || time.Since(note.Time).Abs() > noteTTL {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"dcm/internal/engine/runstate"
 )
 
 // In a container, a service with its own /proc reads another boot id than a command. The daemon still
@@ -28,10 +30,13 @@ func TestSigned_OtherBootID(t *testing.T) {
 		t.Fatal(err)
 	}
 	boot("b744cf2f-4dd4-4d58-9be7-1930b8b4c1e8\n")
-	if got, err := h.Signed(); err != nil || !got.Rolling || got.Why != "dcm apply --rolling" {
+	if got, err := h.Signed(&runstate.Who{PID: asked.Who.PID + 1}); err != nil || got.Why != "" {
+		t.Errorf("for another process: note %+v, error %v; want none", got, err)
+	}
+	if got, err := h.Signed(asked.Who); err != nil || !got.Rolling || got.Why != "dcm apply --rolling" {
 		t.Errorf("note %+v, error %v", got, err)
 	}
-	if got, err := h.Signed(); err != nil || got.Why != "" {
+	if got, err := h.Signed(nil); err != nil || got.Why != "" {
 		t.Errorf("second note %+v, error %v; want none", got, err)
 	}
 }

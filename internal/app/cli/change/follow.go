@@ -65,7 +65,7 @@ func follow(ctx context.Context, h *host.Host, con *console.Console, want string
 		con.Warn("cannot record the caller in the history of runs: " + err.Error())
 	}
 	if err := choose(); err != nil {
-		_, _ = h.Signed() // a note that stays expires
+		_, _ = h.Signed(asked.Who) // a note that stays expires
 		return err
 	}
 	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
