@@ -128,7 +128,7 @@ func TestRun_Problems(t *testing.T) {
 		"vfio":            {host: gpu(address, "0x10de", "0x2330", "vfio-pci"), want: address + ": H100-80GB is bound to vfio-pci"},
 		"console":         {host: healthyNVIDIA("0x20b2").with(tree{"sys/class/graphics/fb0/device": "-> ../../../" + address}), want: address + ": a console is on it (fb0)"},
 		"display-manager": {host: healthyAMD().with(tree{"etc/systemd/system/display-manager.service": "-> /usr/lib/systemd/system/gdm.service"}), want: "display-manager.service: it is enabled and is no client: its greeter may have a GPU open"},
-		"guard":           {host: healthyNVIDIA("0x2330").with(tree{"proc/sys/kernel/osrelease": "6.1.0-44-amd64\n"}), cfg: Config{Exclusive: true}, want: "kernel: it may not enforce exclusive partitions (found 6.1.0-44-amd64, want 6.4)"},
+		"guard":           {host: healthyNVIDIA("0x2330").with(tree{"proc/sys/kernel/osrelease": "5.15.0-44-amd64\n"}), cfg: Config{Exclusive: true}, want: "kernel: it may not enforce exclusive partitions (found 5.15.0-44-amd64, want 6.1)"},
 		"lockdown":        {host: healthyAMD().with(tree{"sys/kernel/security/lockdown": "none [integrity] confidentiality\n"}), want: "amdgpu: the module has no signature, and the kernel is locked down"},
 		"kubelet-order":   {host: healthyAMD().with(tree{"etc/systemd/system/multi-user.target.wants/kubelet.service": ""}), want: "kubelet.service: it does not start after dcm-apply.service: at boot it counts the GPUs before they are partitioned"},
 		"rival-manager":   {host: healthyAMD().with(tree{"proc/4711/comm": "device-config-m\n"}), want: "process 4711: device-config-m partitions the GPUs too"},

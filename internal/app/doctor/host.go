@@ -52,10 +52,10 @@ func displayManager(f *facts) []problem {
 }
 
 func noGuard(f *facts) []problem {
-	if !f.cfg.Exclusive || !older(f.kernel, "6.4") {
+	if !f.cfg.Exclusive || !older(f.kernel, "6.1") {
 		return nil
 	}
-	return []problem{{"kernel", fmt.Sprintf("it may not enforce exclusive partitions (found %s, want 6.4)", f.kernel)}}
+	return []problem{{"kernel", fmt.Sprintf("it may not enforce exclusive partitions (found %s, want 6.1)", f.kernel)}}
 }
 
 func lockedDown(f *facts) (out []problem) {
