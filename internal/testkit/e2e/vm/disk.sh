@@ -5,7 +5,7 @@ set -eu
 root=$1 modules=$2 seed=$3 package=$4 output=$5 work=$6
 mount -t tmpfs -o size=2G tmpfs "$work"
 mkdir "$work/upper" "$work/work" "$work/root" "$work/initrd"
-mount -t overlay -o "lowerdir=$root,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
+mount -t overlay -o "xino=on,lowerdir=$root,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
 tree=$work/root
 version=$(ls "$root/lib/modules")
 
@@ -84,6 +84,13 @@ cp "$package" "$tree/package.deb"
 chroot "$tree" dpkg --install /package.deb >/dev/null
 rm "$tree/package.deb"
 cp -r "$seed/." "$tree"
+
+# The labels of SELinux, if the root has a policy. setfiles does not follow mounts, so each
+# file needs the device number of the root, which xino=on gives it.
+contexts=/etc/selinux/default/contexts/files/file_contexts
+if [ -e "$tree$contexts" ]; then
+	chroot "$tree" setfiles -F "$contexts" /
+fi
 
 truncate --size=2G "$output/disk.raw"
 mke2fs -q -F -t ext4 -L root -d "$tree" "$output/disk.raw"

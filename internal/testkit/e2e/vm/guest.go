@@ -16,7 +16,7 @@ type Guest struct {
 }
 
 // Guests returns the kernels that the tests run on, by name: those of two releases, and the newest one that
-// Debian builds for the later release.
+// Debian builds for the later release. The last guest has a policy of SELinux.
 func Guests() map[string]Guest {
 	packages := []string{
 		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "munge", "podman", "polkitd", "procps",
@@ -30,6 +30,7 @@ func Guests() map[string]Guest {
 		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}},
 		// The headers in backports depend on a compiler without its assembler.
 		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}},
+		"selinux":   {"selinux", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun", "policycoreutils", "selinux-policy-default")...)}},
 	}
 }
 

@@ -40,6 +40,14 @@ func scenarios() []scenario {
 	}
 }
 
+// special returns the scenarios of the guests that are made for one thing. They do not run on other guests,
+// and other scenarios do not run on them.
+func special() map[string][]scenario {
+	return map[string][]scenario{
+		"selinux": {{"SELinux", vm.Options{GPUs: 2, Kernel: []string{"security=selinux", "selinux=1", "enforcing=1"}}, seLinux}},
+	}
+}
+
 const (
 	modes = `cat /sys/bus/pci/drivers/amdgpu/0000:*/current_*_partition | sort | uniq -c | xargs`
 	split = "2 CPX 2 NPS4"

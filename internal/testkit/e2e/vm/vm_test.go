@@ -41,7 +41,18 @@ func TestVM(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			disk := openDisk(t, guest, p)
-			for _, tt := range scenarios() {
+			rows, ok := special()[name]
+			if !ok {
+				rows = scenarios()
+			}
+			for other, elsewhere := range special() {
+				for _, tt := range elsewhere {
+					if other != name {
+						t.Run(tt.name, func(t *testing.T) { t.Skipf("runs on the guest %s only", other) })
+					}
+				}
+			}
+			for _, tt := range rows {
 				t.Run(tt.name, func(t *testing.T) {
 					t.Parallel()
 					turns <- struct{}{}
