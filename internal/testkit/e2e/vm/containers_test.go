@@ -22,6 +22,7 @@ func containers(m machine) {
 	m.run("systemctl start holder")
 	held := m.run("readlink -f /dev/dcm/holder/render0")
 	free := m.run(`ls /dev/dri/renderD* | grep --invert-match --line-regexp --max-count=1 "$1"`, held)
+	m.run("chmod 666 " + free) // for the user namespace
 	open := func(node string) string { return fmt.Sprintf("sh -c 'exec 3<>%s'", node) }
 	m.run("podman exec holder " + open(held))
 	for _, run := range []string{
