@@ -237,7 +237,7 @@ SOAK ?= 10m
 
 # dcm on a real kernel in virtual machines, with kernel modules that stand in for GPUs and
 # driver. Hardware virtualisation is not needed. VM lists the guests, of
-# bookworm,trixie,backports,selinux.
+# bookworm,trixie,backports,selinux,dmem.
 test-vm:
 	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
 

@@ -7,7 +7,8 @@
 // "agent serial PATTERN" runs commands that arrive on the serial line whose device matches
 // the pattern, in a virtual machine.
 // "agent flight FILE READY" keeps a file in transit over a socket. "agent mapped FILE
-// READY" keeps a file mapped and not open. "agent grab FILE NODE..." opens nodes
+// READY" keeps a file mapped and not open. "agent allocate NODE GIBIBYTES [READY]" allocates memory
+// of a GPU of the stand-in driver. "agent grab FILE NODE..." opens nodes
 // repeatedly. "agent pounce FILE DIR NODE..." opens them when an exclusive lease begins. "agent
 // leasesoak SOCKET READY" runs many concurrent leases, and in each of them "agent hold".
 // "agent answer ADDRESS" is an HTTP server, and "agent get ADDRESS" prints its answer.
@@ -48,6 +49,10 @@ func run(ctx context.Context, args []string) error {
 		return flight(args[1], args[2])
 	case len(args) == 3 && args[0] == "mapped":
 		return mapped(args[1], args[2])
+	case len(args) == 3 && args[0] == "allocate":
+		return allocate(args[1], args[2], "")
+	case len(args) == 4 && args[0] == "allocate":
+		return allocate(args[1], args[2], args[3])
 	case len(args) > 2 && args[0] == "grab":
 		return grab(args[1], args[2:])
 	case len(args) > 3 && args[0] == "pounce":
@@ -75,7 +80,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 2 && args[0] == "serial":
 		return serial(ctx, args[1])
 	}
-	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent leasesoak SOCKET READY | agent hold | agent answer ADDRESS | agent get ADDRESS | agent attack KIND ARGUMENT")
+	return errors.New("usage: agent serve DIR | agent serial PATTERN | agent await FILE TEXT... | agent await-command SCRIPT [ARGUMENT...] | agent flight FILE READY | agent mapped FILE READY | agent allocate NODE GIBIBYTES [READY] | agent grab FILE NODE... | agent pounce FILE DIR NODE... | agent leasesoak SOCKET READY | agent hold | agent answer ADDRESS | agent get ADDRESS | agent attack KIND ARGUMENT")
 }
 
 func serve(ctx context.Context, dir string) error {

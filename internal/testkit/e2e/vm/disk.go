@@ -50,7 +50,7 @@ func OpenDisk(ctx context.Context, g Guest, p Product, log io.Writer) (*Disk, er
 	fail := func(err error) (*Disk, error) {
 		return nil, fmt.Errorf("cannot make a disk of %s: %w", g.Name, err)
 	}
-	root, err := g.recipe.Directory(ctx, log)
+	root, err := g.root(ctx, log)
 	if err != nil {
 		return fail(err)
 	}
@@ -110,7 +110,7 @@ func diskKey(modules, deb string, files e2e.Seed) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:6]), nil
 }
 
-func makeDisk(ctx context.Context, log io.Writer, dir, root, modules string, files e2e.Seed, deb string) error {
+func makeDisk(ctx context.Context, log io.Writer, dir string, root layers, modules string, files e2e.Seed, deb string) error {
 	partial := dir + ".partial"
 	seed, mounts := filepath.Join(partial, "seed"), filepath.Join(partial, "mounts")
 	err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o700), os.Mkdir(mounts, 0o700))
@@ -118,7 +118,7 @@ func makeDisk(ctx context.Context, log io.Writer, dir, root, modules string, fil
 		err = files.Write(seed)
 	}
 	if err == nil {
-		err = script(ctx, log, diskScript, root, modules, seed, deb, partial, mounts)
+		err = script(ctx, log, diskScript, root.String(), modules, seed, deb, partial, mounts)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(partial))

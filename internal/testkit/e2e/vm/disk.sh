@@ -1,5 +1,5 @@
 # Makes what a virtual machine boots from: OUTPUT/disk.raw, OUTPUT/kernel, OUTPUT/initrd.
-# The root is not changed: an overlay takes what is written.
+# The root is not changed: an overlay takes what is written. ROOT is as in modules.sh.
 # usage: disk.sh ROOT MODULES SEED PACKAGE OUTPUT WORK
 set -eu
 root=$1 modules=$2 seed=$3 package=$4 output=$5 work=$6
@@ -7,9 +7,9 @@ mount -t tmpfs -o size=2G tmpfs "$work"
 mkdir "$work/upper" "$work/work" "$work/root" "$work/initrd"
 mount -t overlay -o "xino=on,lowerdir=$root,upperdir=$work/upper,workdir=$work/work" overlay "$work/root"
 tree=$work/root
-version=$(ls "$root/lib/modules")
+version=$(ls "$tree/usr/lib/modules")
 
-cp "$root/boot/vmlinuz-$version" "$output/kernel"
+cp "$tree/boot/vmlinuz-$version" "$output/kernel"
 
 # The initial RAM disk loads the modules of the disk, of the root file system and of the
 # agent's line, as far as the kernel does not have them built in.
@@ -53,7 +53,7 @@ mkdir "$kept"
 	cd "$tree/lib/modules/$version"
 	find . -name 'ext4.ko*' -o -name 'jbd2.ko*' -o -name 'mbcache.ko*' -o -name 'crc16.ko*' -o -name 'crc32c*.ko*' \
 		-o -name 'libcrc32c.ko*' -o -name 'virtio_blk.ko*' -o -name 'drm.ko*' -o -name 'drm_panel_orientation_quirks.ko*' \
-		-o -name 'fuse.ko*' -o -name 'overlay.ko*' -o -name 'dummy.ko*' -o -name 'modules.builtin*' -o -name modules.order |
+		-o -name 'i2c-core.ko*' -o -name 'fuse.ko*' -o -name 'overlay.ko*' -o -name 'dummy.ko*' -o -name 'modules.builtin*' -o -name modules.order |
 		cpio --quiet --pass-through --make-directories "$kept"
 )
 rm -rf "$tree/lib/modules/$version"

@@ -13,10 +13,12 @@ import (
 type Guest struct {
 	Name   string
 	recipe e2e.Recipe
+	config string // options of a kernel that is built for the guest; "" for Debian's kernel
 }
 
-// Guests returns the kernels that the tests run on, by name: those of two releases, and the newest one that
-// Debian builds for the later release. The last guest has a policy of SELinux.
+// Guests returns the kernels that the tests run on, by name: those of two releases, the newest one that
+// Debian builds for the later release, and one built of the source of that. The last guest has a policy of
+// SELinux.
 func Guests() map[string]Guest {
 	packages := []string{
 		"apparmor", "busybox-static", "dbus", "iproute2", "kexec-tools", "make", "munge", "podman", "polkitd", "procps",
@@ -26,11 +28,15 @@ func Guests() map[string]Guest {
 	with := func(more ...string) []string { return append(packages[:len(packages):len(packages)], more...) }
 	return map[string]Guest{
 		// podman of that release needs this container runtime.
-		"bookworm": {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}},
-		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}},
+		"bookworm": {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}, ""},
+		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}, ""},
 		// The headers in backports depend on a compiler without its assembler.
-		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}},
-		"selinux":   {"selinux", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun", "policycoreutils", "selinux-policy-default")...)}},
+		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}, ""},
+		// The kernel has the controller of device memory. The packages are what its build needs.
+		"dmem": {"dmem", e2e.Recipe{
+			Suite: "trixie", Packages: with("bc", "bison", "crun", "flex", "gcc", "libc6-dev", "libelf-dev"), Backports: []string{"linux-source"},
+		}, dmemConfig},
+		"selinux": {"selinux", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun", "policycoreutils", "selinux-policy-default")...)}, ""},
 	}
 }
 

@@ -24,11 +24,11 @@ var sources embed.FS
 var modulesScript string
 
 // buildModules returns a directory of the cache with the kernel modules for the kernel of
-// the root.
-func buildModules(ctx context.Context, root string, log io.Writer) (string, error) {
-	kernels, err := filepath.Glob(filepath.Join(root, "lib/modules/*"))
+// the root, which is in its first layer.
+func buildModules(ctx context.Context, root layers, log io.Writer) (string, error) {
+	kernels, err := filepath.Glob(filepath.Join(root[0], "usr/lib/modules/*"))
 	if err != nil || len(kernels) != 1 {
-		return "", fmt.Errorf("%s has the kernels %q, want one", root, kernels)
+		return "", fmt.Errorf("%s has the kernels %q, want one", root[0], kernels)
 	}
 	dir, err := os.MkdirTemp("", "kmod-")
 	if err != nil {
@@ -46,7 +46,7 @@ func buildModules(ctx context.Context, root string, log io.Writer) (string, erro
 	if err := copySources(code, sum); err != nil {
 		return "", err
 	}
-	out := root + "-kmod-" + hex.EncodeToString(sum.Sum(nil)[:6])
+	out := root[0] + "-kmod-" + hex.EncodeToString(sum.Sum(nil)[:6])
 	unlock, err := e2e.Lock(out + ".lock")
 	if err != nil {
 		return "", err
@@ -60,7 +60,7 @@ func buildModules(ctx context.Context, root string, log io.Writer) (string, erro
 	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o755)); err != nil {
 		return "", err
 	}
-	if err := script(ctx, log, modulesScript, root, code, partial, mounts); err != nil {
+	if err := script(ctx, log, modulesScript, root.String(), code, partial, mounts); err != nil {
 		return "", errors.Join(fmt.Errorf("cannot build the kernel modules: %w", err), os.RemoveAll(partial))
 	}
 	return out, os.Rename(partial, out)

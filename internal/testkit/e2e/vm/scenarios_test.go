@@ -45,6 +45,7 @@ func scenarios() []scenario {
 // and other scenarios do not run on them.
 func special() map[string][]scenario {
 	return map[string][]scenario{
+		"dmem":    {{"memory of shares", vm.Options{GPUs: 2}, sharedMemory}},
 		"selinux": {{"SELinux", vm.Options{GPUs: 2, Kernel: []string{"security=selinux", "selinux=1", "enforcing=1"}}, seLinux}},
 	}
 }

@@ -74,7 +74,7 @@ type scenario struct {
 
 func openDisk(t *testing.T, g vm.Guest, p vm.Product) *vm.Disk {
 	t.Helper()
-	ctx, cancel := testdeadline.Context(t.Context(), 10*time.Minute)
+	ctx, cancel := testdeadline.Context(t.Context(), 30*time.Minute) // the first run may build a kernel
 	defer cancel()
 	disk, err := vm.OpenDisk(ctx, g, p, t.Output())
 	if err != nil {

@@ -43,6 +43,12 @@ struct gpu {
 #endif
 };
 
+/* The memory that a process has allocated by an open DRM node. */
+struct owner {
+	struct mutex lock;
+	struct list_head allocations;
+};
+
 /* devices protects the list of GPUs, their modes, and the KFD topology. */
 extern struct mutex devices;
 extern struct list_head gpus;
@@ -71,6 +77,13 @@ int fw_fault(struct gpu *gpu, int reg);
 /* amdgpu_drm.c */
 int drm_add(struct gpu *gpu);
 void drm_remove(struct gpu *gpu);
+
+/* amdgpu_vram.c */
+#define VRAM_ALLOCATE 0x5f /* a private ioctl of DRM, with the number of bytes */
+int vram_add(struct gpu *gpu);
+void vram_remove(struct gpu *gpu);
+int vram_allocate(struct drm_device *drm, void *data, struct drm_file *file);
+void vram_free(struct owner *owner);
 
 /* amdgpu_partition.c */
 extern const struct attribute_group *partition_groups[];

@@ -4,6 +4,7 @@
  * one of an inactive partition fails with ENOENT (amdgpu_xcp_open_device).
  */
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <linux/version.h>
 
 #include <drm/drm_drv.h>
@@ -16,9 +17,34 @@ static int xcp_open(struct drm_device *drm, struct drm_file *file)
 {
 	struct xcp *xcp = drm->dev_private;
 
+	struct owner *owner;
+
 	/* Not under the lock of the modes: open must not wait for a switch. */
-	return xcp->index < partitions(xcp->gpu, READ_ONCE(xcp->gpu->mode)) ? 0 : -ENOENT;
+	if (xcp->index >= partitions(xcp->gpu, READ_ONCE(xcp->gpu->mode)))
+		return -ENOENT;
+	owner = kzalloc(sizeof(*owner), GFP_KERNEL);
+	if (!owner)
+		return -ENOMEM;
+	mutex_init(&owner->lock);
+	INIT_LIST_HEAD(&owner->allocations);
+	file->driver_priv = owner;
+	return 0;
 }
+
+static void xcp_close(struct drm_device *drm, struct drm_file *file)
+{
+	vram_free(file->driver_priv);
+	kfree(file->driver_priv);
+}
+
+static const struct drm_ioctl_desc ioctls[] = {
+	[VRAM_ALLOCATE] = {
+		.cmd = DRM_IOW(DRM_COMMAND_BASE + VRAM_ALLOCATE, u64),
+		.func = vram_allocate,
+		.flags = DRM_RENDER_ALLOW,
+		.name = "VRAM_ALLOCATE",
+	},
+};
 
 /* A holder may have memory mapped and no file open. */
 static int xcp_mmap(struct file *file, struct vm_area_struct *vma)
@@ -54,6 +80,9 @@ static const struct file_operations fops = {
 static const struct drm_driver driver = {
 	.driver_features = DRIVER_RENDER,
 	.open = xcp_open,
+	.postclose = xcp_close,
+	.ioctls = ioctls,
+	.num_ioctls = ARRAY_SIZE(ioctls),
 	.fops = &fops,
 	.name = "amdgpu",
 	.desc = "AMD GPU (simulated)",

@@ -79,9 +79,12 @@ static int gpu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	    mode_valid(gpu, user_partt_mode, fw_read(gpu, FH_NPS)))
 		gpu->mode = user_partt_mode;
 	gpu->config = gpu->mode;
-	err = drm_add(gpu);
+	err = vram_add(gpu);
 	if (err)
 		goto free;
+	err = drm_add(gpu);
+	if (err)
+		goto vram;
 	err = partition_add_dirs(gpu);
 	if (err)
 		goto drm;
@@ -98,6 +101,8 @@ static int gpu_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 drm:
 	drm_remove(gpu);
+vram:
+	vram_remove(gpu);
 free:
 	kfree(gpu);
 	return err;
@@ -116,6 +121,7 @@ static void gpu_remove(struct pci_dev *pdev)
 	console_remove(gpu);
 	partition_remove_dirs(gpu);
 	drm_remove(gpu);
+	vram_remove(gpu);
 	request = fw_read(gpu, FH_NPS_REQUEST);
 	if (request) {
 		fw_write(gpu, FH_NPS, request);
