@@ -18,7 +18,8 @@ mount -t proc proc "$tree/proc"
 mount --bind "$work/source" "$tree/source"
 mount --bind "$output" "$tree/output"
 
-in_source() { chroot "$tree" make --silent -C /source "$@"; }
+# The build changes to $PWD, which has to exist in the root.
+in_source() { PWD=/source chroot "$tree" make --silent -C /source "$@"; }
 in_source KCONFIG_ALLCONFIG=dcm.config allnoconfig
 grep -E '^(# )?CONFIG_' "$config" | while read -r line; do
 	# Kconfig ignores an option with a missing dependency.
