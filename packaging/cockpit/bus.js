@@ -10,8 +10,24 @@ const properties = "org.freedesktop.DBus.Properties";
 // a minute.
 const patience = 15 * 60 * 1000, queryPatience = 2 * 60 * 1000;
 
-// connect calls changed() when the state of dcm changes, and when dcm starts or stops.
-export function connect(cockpit, changed) {
+// The daemon and the bus refuse a call if the user makes too many. The daemon permits two queries per second on average.
+const refused = "org.freedesktop.DBus.Error.LimitsExceeded", attempts = 10;
+
+// repeated calls again after a pause if the call was refused for the number of calls. It was not executed then.
+async function repeated(pause, call) {
+    for (let left = attempts; ; left--) {
+        try {
+            return await call();
+        } catch (error) {
+            if (error.name !== refused || left === 1) throw error;
+        }
+        await new Promise(done => setTimeout(done, pause));
+    }
+}
+
+// connect calls changed() when the state of dcm changes, and when dcm starts or stops. pause, in ms, is the time before
+// a refused call is repeated.
+export function connect(cockpit, changed, pause = 1000) {
     let client, closed, owner = "";
     function open() {
         const own = cockpit.dbus(name, { bus: "system", superuser: "try" });
@@ -36,7 +52,7 @@ export function connect(cockpit, changed) {
     });
     open();
     const call = (method, type, args, options = {}) =>
-        client.call(path, name, method, args, { type, timeout: queryPatience, ...options });
+        repeated(pause, () => client.call(path, name, method, args, { type, timeout: queryPatience, ...options }));
     return {
         account: async () => JSON.parse((await call("Account", "", []))[0]),
         history: async () => JSON.parse((await call("History", "", []))[0]),

@@ -19,12 +19,18 @@ export const pf = (name, ...modifiers) => [`pf-v6-c-${name}`, ...modifiers.map(m
 
 const drawn = new WeakMap();
 let pressed = null; // the element on which a button or a finger is down
-const late = new Map(); // the places that are drawn when it is up, by place
+let late = false; // a place was not drawn since
+let drawAll = () => {};
+
+// whenReleased sets what draws the page after a click that held up a place: other places are drawn into it.
+export const whenReleased = draw => (drawAll = draw);
 
 // A click needs the same element from press to release, so a place is not drawn in between.
 const released = () => setTimeout(() => {
     pressed = null;
-    for (const [place, draw] of late) draw(late.delete(place));
+    if (!late) return;
+    late = false;
+    drawAll();
 });
 document.addEventListener("pointerdown", event => (pressed = event.target), true);
 document.addEventListener("pointerup", released, true);
@@ -36,7 +42,7 @@ const lost = new WeakMap(); // the element that had the focus and is gone, by pl
 // while gets the focus back.
 export function redraw(place, data, draw) {
     if (pressed && place.contains(pressed)) {
-        late.set(place, () => redraw(place, data, draw));
+        late = true;
         return;
     }
     const now = JSON.stringify(data);

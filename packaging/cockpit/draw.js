@@ -17,8 +17,17 @@ function alert(tone, title, inside, role) {
 
 // notice draws a reason with its hint. Lines that begin like a hint are one of their own.
 export function notice(tone, reason, hint, role) {
-    return alert(tone, reason.split("\n").map(line => el("p", { class: "dcm-reason" }, line)),
+    return alert(tone, reason.split("\n").map(folded),
         hint && hint.split("\n").map(line => el("p", { class: "dcm-hint" }, el("b", {}, t("Hint:"), " "), line)), role);
+}
+
+const longest = 200; // characters of a reason that is shown as a whole
+
+// folded draws a line of a reason. A long one, for example with the error of a driver, opens.
+function folded(line) {
+    if (line.length <= longest) return el("p", { class: "dcm-reason" }, line);
+    const start = line.slice(0, line.lastIndexOf(" ", longest * 2 / 3));
+    return el("details", { class: "dcm-reason" }, el("summary", {}, `${start} …`), el("p", {}, line));
 }
 
 function where(selected, applied, missing) {
@@ -40,13 +49,18 @@ export function health({ health, problems, warnings, busy, selected, applied, so
 export function run(r) {
     if (!r || !r.running) return [];
     const title = t("Applying $0", r.profile), total = r.steps.length;
-    const state = s => (s.error ? "danger" : s.over ? "success" : s.begun ? "info" : "pending");
     return [el("div", { class: `dcm-run ${pf("card")}` },
         el("h2", {}, title),
         el("progress", { "aria-label": title, value: total ? String(r.done) : null, max: total ? String(total) : null }),
         total > 0 && el("p", { class: "dcm-note" }, t("$0 of $1 steps", r.done, total)),
-        el("ol", { class: `dcm-steps ${pf("progress-stepper")}` }, r.steps.map(s => el("li", { class: `${pf("progress-stepper__step", state(s))} ${s.over ? "over" : ""}` },
-            s.text, s.error && `: ${s.error}`, s.took !== null && el("small", {}, " ", duration(s.took))))))];
+        steps(r.steps))];
+}
+
+// steps draws the steps of a run, each with a mark for its state.
+export function steps(list) {
+    const state = s => (s.error ? "danger" : s.over ? "success" : s.begun ? "info" : "pending");
+    return el("ol", { class: `dcm-steps ${pf("progress-stepper")}` }, list.map(s => el("li", { class: `${pf("progress-stepper__step", state(s))} ${s.over ? "over" : ""}` },
+        s.text, s.error && `: ${s.error}`, s.took !== null && el("small", {}, " ", duration(s.took)))));
 }
 
 // profiles are radio buttons, so that the arrow keys move between them.

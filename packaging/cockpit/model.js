@@ -165,6 +165,7 @@ function cell(part, account) {
         memory: bytes(part.memory_bytes),
         node: part.render_node,
         who,
+        holders: part.holders || [],
         units: units.map(unit => ({ unit, since: part.holders_since?.[unit] || "" })),
         kept: kept.map(r => r.unit || r.name),
         held: who.length > 0,

@@ -3,7 +3,7 @@
 import { connect } from "./bus.js";
 import * as details from "./details.js";
 import * as draw from "./draw.js";
-import { redraw } from "./dom.js";
+import { redraw, whenReleased } from "./dom.js";
 import * as gpus from "./gpus.js";
 import { meter } from "./meter.js";
 import { model } from "./model.js";
@@ -11,7 +11,7 @@ import { confirmation, plan } from "./plan.js";
 import * as tables from "./tables.js";
 import { n, t, translate } from "./text.js";
 import { follow } from "./theme.js";
-import { held, uses } from "./usage.js";
+import { differs, uses } from "./usage.js";
 import { effort, news, past, plans, refusal } from "./words.js";
 
 const $ = id => document.getElementById(id);
@@ -20,7 +20,8 @@ let remeasure; // measures the use now
 const state = {
     bus: null, admin: false, now: null, gone: null, past: [],
     plans: {}, planning: false, problem: null, fitted: "", chosen: "", failed: null, asking: false, failedAt: null, briefly: false,
-    usage: null, uses: new Map(), holders: "", // the last result of Usage(), and what is shown of it
+    usage: null, uses: new Map(), // the last result of Usage(), and what is shown of it
+    difference: "", // between the account and the last measurement
 };
 
 // once runs one task at a time. A call during a run causes one more run. An error ends only its own run.
@@ -123,16 +124,18 @@ async function confirmed(profile) {
 
 async function apply(profile, briefly = state.briefly) {
     if (!await confirmed(profile)) return;
+    const { chosen } = state; // the user may choose another one during the change
     Object.assign(state, { asking: true, failed: null });
     say(t("Applying $0", profile));
     show();
     try {
         await state.bus.use(profile, briefly);
         say(t("$0 is on the GPUs.", profile));
-        state.chosen = profile;
+        if (state.chosen === chosen) state.chosen = profile;
     } catch (error) {
-        state.failed = refusal(error);
-        say(state.failed.reason);
+        const failed = refusal(error);
+        say(failed.reason);
+        if (state.chosen === chosen) state.failed = failed;
     }
     Object.assign(state, { asking: false, fitted: "", failedAt: null });
     await look();
@@ -161,10 +164,10 @@ async function measure() {
     const [usage, queue] = await Promise.all([bus.usage(), bus.queue()].map(call => call.catch(() => null)));
     if (bus !== state.bus) return;
     Object.assign(state, { usage, uses: usage ? uses(usage, state.usage) : new Map() });
-    const holders = JSON.stringify([held(state.uses), (queue || []).map(q => q.id)]);
-    if (usage && queue && state.holders !== holders) { // a call that failed is no news
-        state.holders = holders;
-        look();
+    if (usage && queue) { // a call that failed is no news
+        const found = differs(state.now, state.uses, queue);
+        if (found && found !== state.difference) look();
+        state.difference = found;
     }
     show();
 }
@@ -239,6 +242,7 @@ for (const element of document.querySelectorAll("[translate=yes]")) element.text
 for (const element of document.querySelectorAll("[aria-label]")) element.setAttribute("aria-label", t(element.getAttribute("aria-label")));
 document.documentElement.lang = cockpit.language?.replace("_", "-") || "en";
 follow(window);
+whenReleased(show);
 $("look").addEventListener("click", () => { state.fitted = ""; look(); });
 document.addEventListener("click", event => {
     const part = event.target.closest("button[data-part]");

@@ -17,7 +17,7 @@ export function plan({ chosen, plan, problem, broken, busy, admin, gone, selecte
     if (plan.unfit) return [...out, notice("danger", plan.unfit.reason, plan.unfit.hint, "alert")];
     const refused = broken ? { reason: t("the configuration on disk has an error"), hint: "" } : plan.refused;
     const idle = !plan.steps.length && chosen === selected && chosen === applied && untilReboot === briefly;
-    out.push(steps(plan), ...restarts(plan), picture(plan.after));
+    out.push(steps(plan), ...restarts(plan), ...picture(plan.after));
     const waits = chosen === selected && plan.transient; // the problem above says for what
     const known = failed && problems.includes(failed.reason); // it stands above
     if (failed && !known) out.push(notice("danger", failed.reason, failed.hint, "alert"));
@@ -76,9 +76,9 @@ function restarts(plan) {
 
 // picture draws a GPU of each mode that GPUs would have after the change.
 function picture(after) {
-    if (!after.length) return null;
-    return el("ul", { class: "dcm-after", "aria-label": t("After the change") }, after.map(a => el("li", {},
+    if (!after.length) return [];
+    return [el("p", { id: "after" }, t("After the change:")), el("ul", { class: "dcm-after", "aria-labelledby": "after" }, after.map(a => el("li", {},
         el("p", { class: "dcm-note" }, [n("$0 GPU", "$0 GPUs", a.gpus), a.mode, n("$0 partition each", "$0 partitions each", a.partitions)].join(", ")),
         el("div", { class: "dcm-silicon", "aria-hidden": "true" }, planned(a.mode).map(d => el("div", { class: "dcm-domain" },
-            el("div", { class: "dcm-cells" }, d.cells.map(c => el("span", { class: `dcm-cell ${c.kind} planned` }, String(c.index))))))))));
+            el("div", { class: "dcm-cells" }, d.cells.map(c => el("span", { class: `dcm-cell ${c.kind} planned` }, String(c.index))))))))))];
 }

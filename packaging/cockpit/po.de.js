@@ -15,7 +15,7 @@ cockpit.locale({
     "$0 was released.": [null, "$0 wurde freigegeben."],
     "A change is in progress.": [null, "Eine Änderung läuft."],
     "Action": [null, "Aktion"],
-    "After the change": [null, "Nach der Änderung"],
+    "After the change:": [null, "Nach der Änderung:"],
     "Apply $0": [null, "$0 anwenden"],
     "Apply $0 when possible": [null, "$0 anwenden, sobald möglich"],
     "Applying $0": [null, "$0 wird angewendet"],

@@ -1,6 +1,7 @@
 // The tables of units, leases, partitions, processes, requests and runs.
 
 import { el, pf, table } from "./dom.js";
+import { steps as drawSteps } from "./draw.js";
 import { t, time } from "./text.js";
 import { duration } from "./words.js";
 
@@ -44,7 +45,7 @@ function outcome(e, run) {
     return el("details", {}, el("summary", { class: e.error ? "dcm-bad" : "" }, e.result),
         e.error && el("p", { class: "dcm-error" }, e.error),
         e.error && steps.length > 0 && run.hint && el("p", { class: "dcm-error" }, el("b", {}, t("Hint:"), " "), run.hint),
-        steps.length > 0 && el("ol", { class: "dcm-steps dcm-names" }, steps.map(s => el("li", {}, s.text, s.error && `: ${s.error}`, s.took !== null && el("small", {}, " ", duration(s.took))))));
+        steps.length > 0 && el("div", { class: "dcm-names" }, drawSteps(steps)));
 }
 
 // history has a link to the messages of each run.

@@ -49,5 +49,13 @@ export function total(list) {
     };
 }
 
-// held names the holders of all partitions. dcm sends no signal when a process opens a device.
-export const held = all => JSON.stringify([...all].map(([name, u]) => [name, u.holders, u.processes.map(p => p.pid)]));
+// differs describes how the measured holders and the queue differ from those of the account; "" if they do not. dcm
+// sends no signal when a process opens a device, or a request waits.
+export function differs({ gpus, holders, queue }, uses, queued) {
+    const known = new Set(holders.map(h => h.pid)), sorted = list => [...list].sort().join();
+    const parts = gpus.flatMap(g => g.domains.flatMap(d => d.cells)).map(c => ({ ...c, use: uses.get(c.name) })).filter(c => c.use);
+    const other = parts.filter(c => sorted(c.holders) !== sorted(c.use.holders) || c.use.processes.some(p => !known.has(p.pid)))
+        .map(c => [c.name, sorted(c.holders), sorted(c.use.holders), sorted(c.use.processes.map(p => p.pid))]);
+    const [was, is] = [queue, queued].map(list => list.map(q => q.id).join());
+    return other.length || was !== is ? JSON.stringify([other, was, is]) : "";
+}

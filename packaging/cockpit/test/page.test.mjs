@@ -1,6 +1,7 @@
 // What the page makes of accounts, plans and refusals, without a browser: node --test
 
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { Script } from "node:vm";
@@ -14,7 +15,7 @@ const load = name => import(address(name));
 const { model, bytes, kind, planned, shape, tone } = await load("model.js");
 const { duration, effort, news, past, plans, refusal } = await load("words.js");
 const { dark } = await load("theme.js");
-const { held, short, total, uses } = await load("usage.js");
+const { differs, short, total, uses } = await load("usage.js");
 const { joined } = await load("text.js");
 const { connect } = await load("bus.js");
 
@@ -36,6 +37,13 @@ const account = () => ({
     holders: [{ pid: 7, command: "<b>python3</b>", unit: "training.service", devices: ["/dev/kfd", "/dev/dri/renderD129"], in_the_way: true }],
     clients: [{ unit: "a.service", load: "loaded", active: "active", sub: "running", back: true }, { unit: "b.service", load: "not-found", active: "inactive" }],
     expected: { missing: ["0000:26:00.0"] },
+});
+
+test("each module of the page is valid JavaScript", () => {
+    for (const name of readdirSync(new URL("..", import.meta.url)).filter(f => f.endsWith(".js"))) {
+        const { stderr } = spawnSync(process.execPath, ["--input-type=module", "--check"], { input: source(name), encoding: "utf8" });
+        assert.equal(stderr, "", name);
+    }
 });
 
 test("a GPU is divided as its memory is, and says who holds what", () => {
@@ -110,9 +118,17 @@ test("the use of a GPU is that of its partitions", () => {
     assert.equal(short(total([...all.values()])), "25 GiB of 72 GiB used, 40 % busy");
     const unknown = uses({ partitions: [part("a-0"), part("a-1", { memory_used_bytes: null })] });
     assert.equal(total([...unknown.values()]).used, null);
-    const before = held(all);
-    assert.equal(held(uses({ partitions: [part("a-0", { busy_percent: 5 }), part("a-1"), part("a-2")] })), before);
-    assert.notEqual(held(uses({ partitions: [part("a-0", { processes: [{ pid: 7 }] }), part("a-1"), part("a-2")] })), before);
+});
+
+test("a measurement is compared with the account", () => {
+    const a = account();
+    a.partitions[1].holders = ["training.service", "reservation llm"];
+    const queue = [{ id: 5 }], m = { ...model(a), queue };
+    const measured = (holders, ...pids) => uses({ partitions: [part("0000:05:00.0-1", { holders, processes: pids.map(pid => ({ pid })) })] });
+    assert.equal(differs(m, measured(["reservation llm", "training.service"], 7), queue), "");
+    assert.equal(differs(m, measured(["reservation llm", "training.service"]), queue), "");
+    const [other, process, waits] = [differs(m, measured(["reservation llm"], 7), queue), differs(m, measured(["reservation llm", "training.service"], 7, 8), queue), differs(m, new Map(), [])];
+    assert.equal(new Set(["", other, process, waits]).size, 4);
 });
 
 test("a partition that is neither held nor reserved is free for a lease", () => assert.equal(model(account()).free, 2));
@@ -417,4 +433,20 @@ test("the page connects when dcm starts, also if it did not run before", async (
     assert.equal(ours().length, 3);
     bus.close();
     assert.ok(channels.filter(c => c.closed).length === 2);
+});
+
+test("a call that is refused for the number of calls is repeated", async () => {
+    const limit = Object.assign(new Error("too many"), { name: "org.freedesktop.DBus.Error.LimitsExceeded" });
+    const denied = Object.assign(new Error("no"), { name: "org.freedesktop.DBus.Error.AccessDenied" });
+    let answers = [limit, limit, ["[]"]], calls = 0;
+    const channel = { subscribe() {}, addEventListener() {}, close() {}, call: async () => {
+        const answer = answers[calls++];
+        if (answer instanceof Error) throw answer;
+        return answer;
+    } };
+    const bus = connect({ dbus: () => channel }, () => {}, 0);
+    assert.deepEqual([await bus.history(), calls], [[], 3]);
+    [answers, calls] = [[denied], 0];
+    await assert.rejects(bus.history(), denied);
+    assert.equal(calls, 1);
 });
