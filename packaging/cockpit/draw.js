@@ -21,12 +21,12 @@ export function notice(tone, reason, hint, role) {
         hint && hint.split("\n").map(line => el("p", { class: "dcm-hint" }, el("b", {}, t("Hint:"), " "), line)), role);
 }
 
-const longest = 200; // characters of a reason that is shown as a whole
+const longest = 280; // characters of a reason that is shown as a whole
 
 // folded draws a line of a reason. A long one, for example with the error of a driver, opens.
 function folded(line) {
     if (line.length <= longest) return el("p", { class: "dcm-reason" }, line);
-    const start = line.slice(0, line.lastIndexOf(" ", longest * 2 / 3));
+    const start = line.slice(0, line.lastIndexOf(" ", longest / 2));
     return el("details", { class: "dcm-reason" }, el("summary", {}, `${start} …`), el("p", {}, line));
 }
 
