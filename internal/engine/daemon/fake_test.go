@@ -200,7 +200,7 @@ func (h *host) start() <-chan error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			note := h.noted
-			if by != nil && (note.Who == nil || note.Who.PID != by.PID) {
+			if by != nil && !by.SameProcess(note.Who) {
 				return runstate.Asked{}
 			}
 			h.noted = runstate.Asked{}

@@ -21,14 +21,22 @@ func (l *loop) look(ctx context.Context, asked runstate.Asked) {
 	l.begin(ctx)
 }
 
-// onRequest begins a pass for a request. A command of dcm, which runs as root, has noted how the change is made.
+// onRequest begins a pass for a request. A command of dcm has noted how the change is made. If the note was taken,
+// the command's edit has begun a pass or a change in rounds. The request waits for its end: another pass would
+// repeat a change that fails.
 func (l *loop) onRequest(ctx context.Context, r Request) {
-	if who := r.Asked.Who; who != nil && who.UID == 0 && who.PID != 0 {
-		if note := l.Noted(who); note.Why != "" {
-			r.Asked = note
-		}
+	who := r.Asked.Who
+	var note runstate.Asked
+	if who != nil {
+		note = l.Noted(who)
 	}
-	l.requests.add(r, l.pass != nil || l.state.Phase == runstate.Rolling)
+	if note.Why != "" {
+		r.Asked = note
+	} else if (l.pass != nil || l.state.Phase == runstate.Rolling) && l.requests.began(who) {
+		l.requests.wait(r)
+		return
+	}
+	l.requests.add(r)
 	l.look(ctx, runstate.Asked{Why: r.Asked.Why})
 }
 

@@ -18,15 +18,19 @@ type requests struct {
 	first   runstate.Asked // the reason of the last pass that was no retry
 }
 
-// add records a request. The edit of a dcm command may have begun the pass under way, with the note of
-// the command, which says how the change is made. The request of the same process then adds nothing.
-func (q *requests) add(r Request, underway bool) {
-	q.waiting = append(q.waiting, r)
-	if began := q.first.Who; underway && began != nil && r.Asked.Who != nil && began.PID == r.Asked.Who.PID {
-		r.Asked = q.first
-	}
+// add records a request for the next pass.
+func (q *requests) add(r Request) {
+	q.wait(r)
 	q.note(r.Asked)
 	q.forced = true
+}
+
+// wait records a request that the pass under way answers.
+func (q *requests) wait(r Request) { q.waiting = append(q.waiting, r) }
+
+// began reports whether that process has begun the last pass that was no retry.
+func (q *requests) began(who *runstate.Who) bool {
+	return q.first.Who.SameProcess(who)
 }
 
 // note records a reason for the next pass. Of several reasons, the first with a user is kept, else

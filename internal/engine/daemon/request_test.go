@@ -197,23 +197,40 @@ func TestAsked_GPUAdded(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 }
 
-// A command writes a note about how the change is made, then edits, then makes a request. If the edit
-// begins the pass, the request of the same process does not change how later rounds are made.
-func TestRequests_EditOfTheSameCommand(t *testing.T) {
-	noted := runstate.Asked{Why: "dcm apply pair --rolling", Who: &runstate.Who{PID: 7}, Rolling: true}
-	for _, test := range []struct {
-		name     string
-		pid      int
-		underway bool
-		want     bool
-	}{{"same process", 7, true, true}, {"another process", 8, true, false}, {"after the pass", 7, false, false}} {
-		t.Run(test.name, func(t *testing.T) {
-			var q requests
-			q.note(noted)
-			q.take(false)
-			q.add(Request{Asked: runstate.Asked{Why: "Apply() was called over D-Bus", Who: &runstate.Who{PID: test.pid}}}, test.underway)
-			if got := q.take(false); got.Rolling != test.want {
-				t.Errorf("next pass %+v, want rolling %t", got, test.want)
+// A command writes a note about how the change is made, then edits, then makes a request. If the edit has begun the
+// pass under way, the request waits for it: a change that fails is not repeated.
+func TestRequest_AfterItsOwnEdit(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		who  runstate.Who
+		want int // runs
+	}{{"the same process", runstate.Who{PID: 7}, 1}, {"another process", runstate.Who{PID: 8}, 2}} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			running, release, runs := make(chan struct{}, 2), make(chan struct{}), 0
+			h.set(func() {
+				h.steps, h.noted = 3, runstate.Asked{Why: "dcm use pair", Who: &runstate.Who{PID: 7, Sudo: "ada"}}
+				h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+					h.mu.Unlock()
+					runs++
+					running <- struct{}{}
+					<-release
+					h.mu.Lock()
+					return failing(runstate.Error{Text: "unsupported"})(h)
+				}
+			})
+			h.changed <- struct{}{}
+			<-running
+			done := h.request(tt.who)
+			h.tick() // the loop has received the request
+			close(release)
+			if s := h.answered(done); s.Phase != runstate.Stuck {
+				t.Errorf("answered with %s, want the failure", s.Phase)
+			}
+			if runs != tt.want {
+				t.Errorf("%d runs, want %d", runs, tt.want)
 			}
 		})
 	}
@@ -229,9 +246,9 @@ func TestRequest_TakesNoteOfItsProcess(t *testing.T) {
 		want    string
 		left    bool
 	}{
-		{"its process", func(h *host) { h.request(runstate.Who{PID: 7}) }, "dcm apply pair", false},
-		{"another process", func(h *host) { h.request(runstate.Who{PID: 8}) }, "Apply() was called over D-Bus", true},
-		{"another user", func(h *host) { h.request(runstate.Who{UID: 1000, PID: 7}) }, "Apply() was called over D-Bus", true},
+		{"its process", func(h *host) { _ = h.request(runstate.Who{PID: 7}) }, "dcm apply pair", false},
+		{"another process", func(h *host) { _ = h.request(runstate.Who{PID: 8}) }, "Apply() was called over D-Bus", true},
+		{"another user", func(h *host) { _ = h.request(runstate.Who{UID: 1000, PID: 7}) }, "Apply() was called over D-Bus", true},
 		{"reload", func(h *host) { h.hangup <- syscall.SIGHUP }, "dcm apply pair", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -254,8 +271,10 @@ func TestRequest_TakesNoteOfItsProcess(t *testing.T) {
 	}
 }
 
-func (h *host) request(who runstate.Who) {
-	h.requests <- Request{Asked: runstate.Asked{Why: "Apply() was called over D-Bus", Who: &who}, Done: make(chan runstate.State, 1)}
+func (h *host) request(who runstate.Who) <-chan runstate.State {
+	done := make(chan runstate.State, 1)
+	h.requests <- Request{Asked: runstate.Asked{Why: "Apply() was called over D-Bus", Who: &who}, Done: done}
+	return done
 }
 
 // The reason of a run is saved before it begins. Of several reasons, the first with a user is kept.

@@ -82,7 +82,7 @@ func (h *Host) Signed(by *runstate.Who) (runstate.Asked, error) {
 	if note == nil && err == nil {
 		return runstate.Asked{}, nil
 	}
-	if by != nil && note != nil && (note.Asked.Who == nil || note.Asked.Who.PID != by.PID) {
+	if by != nil && note != nil && !by.SameProcess(note.Asked.Who) {
 		return runstate.Asked{}, err
 	}
 	err = errors.Join(err, runstate.AskedIn(h.Runtime()).Remove())

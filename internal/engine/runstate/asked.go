@@ -29,6 +29,11 @@ type Who struct {
 	Unit  string `json:"unit,omitempty"`
 }
 
+// SameProcess reports whether both are known, and are the same process of the same user.
+func (w *Who) SameProcess(other *Who) bool {
+	return w != nil && other != nil && w.PID != 0 && w.PID == other.PID && w.UID == other.UID
+}
+
 func (a Asked) String() string {
 	if a.Who == nil {
 		return a.Why
