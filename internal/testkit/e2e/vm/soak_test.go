@@ -66,7 +66,8 @@ func (m machine) trial(random *rand.Rand) string {
 		m.must(m.PowerOn)
 	}
 	selected := m.selected()
-	m.use(selected)
+	// On a busy host, dcm does not wait until the restarted daemon answers.
+	m.run(`e2e-agent await-command 'dcm use "$1"' "$1"`, selected)
 	m.expect(modes, powerCutModes()[selected])
 	m.expect(allClients, allActive)
 	m.expect("systemctl --failed --quiet --plain --no-legend", "")
