@@ -230,32 +230,6 @@ func TestRetry_UntilSuccess(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 }
 
-// A GPU that disappears and returns during a run causes no event after it, so dcm retries. If it is absent, its
-// return is an event.
-func TestRetry_GPUThatReturned(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		present []partition.Address
-		want    runstate.Phase
-	}{{"returned", []partition.Address{"0000:05:00.0", "0000:26:00.0"}, runstate.Waiting}, {"absent", []partition.Address{"0000:05:00.0"}, runstate.Stuck}} {
-		t.Run(tt.name, func(t *testing.T) {
-			h := newHost(t)
-			h.retry = Backoff{First: time.Hour, Most: time.Hour}
-			h.start()
-			h.until("in sync", phase(runstate.InSync))
-			h.set(func() {
-				h.gpus, h.steps = tt.present, 3
-				h.run = failing(runstate.Error{Text: "0000:26:00.0 is gone", Gone: "0000:26:00.0"})
-			})
-			h.changed <- struct{}{}
-			s := h.until("failed", func(s runstate.State) bool { return s.Error != nil })
-			if s.Phase != tt.want || s.Error.Transient != (tt.want == runstate.Waiting) {
-				t.Errorf("phase %s, error %+v, want %s", s.Phase, s.Error, tt.want)
-			}
-		})
-	}
-}
-
 func TestRetry_NotAfterPermanentFailure(t *testing.T) {
 	h := newHost(t)
 	h.start()

@@ -8,7 +8,6 @@ import (
 
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
-	"dcm/internal/gpu/partition"
 )
 
 // finish handles the end of a pass.
@@ -160,7 +159,7 @@ func (l *loop) succeeded(r result) {
 // failed decides what follows a failed pass. Before READY=1, a daemon that an administrator has
 // started ends with the reason.
 func (l *loop) failed(ctx context.Context, r result) error {
-	r.failure = withWithdrawal(withReturn(r.failure, r.gpus), l.settings)
+	r.failure = withWithdrawal(r.failure, l.settings)
 	reported := l.report.failure // by this daemon, or by the one before it
 	if reported == "" && !l.ready.reached && l.previous.Error != nil && l.origin.bySystemd(ctx) {
 		reported = l.previous.Error.Text
@@ -187,17 +186,6 @@ func (l *loop) failed(ctx context.Context, r result) error {
 	}
 	l.state.enter(phase, r.failure)
 	return nil
-}
-
-// withReturn makes the failure of a GPU that disappeared transient if the GPU was present again at the end of the
-// pass. There is no later event for it.
-func withReturn(e *runstate.Error, present []partition.Address) *runstate.Error {
-	if e.Gone == "" || !slices.Contains(present, e.Gone) {
-		return e
-	}
-	failure := *e
-	failure.Transient, failure.Hint = true, "the GPU is back, and dcm retries; the kernel log has the cause"
-	return &failure
 }
 
 // retry makes the next attempt after a back-off, or when a holder has ended.
