@@ -2,6 +2,7 @@ package rule
 
 import (
 	"dcm/internal/engine/config/source"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,7 +20,7 @@ func NoProfile(name string, all []string) *source.Fault {
 		f.Suggestion = source.Nearest(name, predefined)
 	}
 	if len(all) == 0 || strings.HasPrefix(name, "all") {
-		f.Accepted = source.Enumerate(append(append([]string{}, all...), append(predefined, "all-INSTANCE such as all-1g.10gb")...))
+		f.Accepted = source.Enumerate(slices.Concat(all, predefined, []string{"all-INSTANCE such as all-1g.10gb"}))
 	}
 	return f
 }

@@ -6,14 +6,10 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"dcm/internal/testkit/e2e"
 )
 
 //go:embed kernel.sh
@@ -45,27 +41,16 @@ func (g Guest) root(ctx context.Context, log io.Writer) (layers, error) {
 func buildKernel(ctx context.Context, root, config string, log io.Writer) (string, error) {
 	sum := sha256.Sum256([]byte(kernelScript + config))
 	out := root + "-kernel-" + hex.EncodeToString(sum[:6])
-	unlock, err := e2e.Lock(out + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		return out, err
-	}
-	fmt.Fprintf(log, "building a kernel in %s\n", out)
-	partial, work := out+".partial", out+".work"
-	remove := func() error { return errors.Join(os.RemoveAll(partial), os.RemoveAll(work)) }
-	if err := errors.Join(remove(), os.Mkdir(partial, 0o755), os.Mkdir(work, 0o700)); err != nil {
-		return "", err
-	}
-	options := filepath.Join(work, "config")
-	err = os.WriteFile(options, []byte(config), 0o600)
-	if err == nil {
-		err = script(ctx, log, kernelScript, root, options, partial, work)
-	}
-	if err != nil {
-		return "", errors.Join(fmt.Errorf("cannot build a kernel: %w", err), remove())
-	}
-	return out, errors.Join(os.Rename(partial, out), os.RemoveAll(work))
+	return cached(out, "a kernel", log, func(partial string) error {
+		work := out + ".work"
+		options := filepath.Join(work, "config")
+		err := errors.Join(os.RemoveAll(work), os.Mkdir(work, 0o700))
+		if err == nil {
+			err = os.WriteFile(options, []byte(config), 0o600)
+		}
+		if err == nil {
+			err = script(ctx, log, kernelScript, root, options, partial, work)
+		}
+		return errors.Join(err, os.RemoveAll(work))
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,8 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
-
-	"dcm/internal/testkit/e2e"
 )
 
 //go:embed kmod
@@ -47,23 +44,9 @@ func buildModules(ctx context.Context, root layers, log io.Writer) (string, erro
 		return "", err
 	}
 	out := root[0] + "-kmod-" + hex.EncodeToString(sum.Sum(nil)[:6])
-	unlock, err := e2e.Lock(out + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		return out, err
-	}
-	fmt.Fprintf(log, "building kernel modules in %s\n", out)
-	partial := out + ".partial"
-	if err := errors.Join(os.RemoveAll(partial), os.Mkdir(partial, 0o755)); err != nil {
-		return "", err
-	}
-	if err := script(ctx, log, modulesScript, root.String(), code, partial, mounts); err != nil {
-		return "", errors.Join(fmt.Errorf("cannot build the kernel modules: %w", err), os.RemoveAll(partial))
-	}
-	return out, os.Rename(partial, out)
+	return cached(out, "kernel modules", log, func(partial string) error {
+		return script(ctx, log, modulesScript, root.String(), code, partial, mounts)
+	})
 }
 
 // copySources writes the modules' sources to the directory and to sum.
