@@ -169,17 +169,20 @@ func TestRetry_NotDelayedByDeviceEvents(t *testing.T) {
 
 func TestDrift_RepeatedRepairsAreDelayed(t *testing.T) {
 	h := newHost(t)
-	h.retry = Backoff{First: time.Millisecond, Most: time.Hour}
+	const firstDelay = time.Hour
+	h.retry = Backoff{First: firstDelay, Most: 100 * firstDelay}
 	h.start()
 	h.until("in sync", phase(runstate.InSync))
 	for i := range 4 {
 		h.set(func() { h.steps = 8 })
+		before := time.Now()
 		h.sendDeviceEvent()
 		if i > 0 {
 			s := h.until("waiting", phase(runstate.Waiting))
-			if wait, least := s.Retry.Sub(s.Since), time.Millisecond<<(i-1)/2; wait < least {
+			if wait, least := s.Retry.Sub(before), firstDelay<<(i-1)/2; wait < least {
 				t.Errorf("repair %d is made after %s, want at least %s", i+1, wait, least)
 			}
+			h.hangup <- nil // an administrator does not wait for it
 		}
 		h.until("repaired", phase(runstate.Applying))
 		h.until("in sync", phase(runstate.InSync))
