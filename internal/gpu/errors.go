@@ -22,6 +22,17 @@ func withVendor(v Vendor, err error) error {
 	return &vendorError{err, v}
 }
 
+// Gone returns the GPU that an error reports as gone from the bus or from its driver, "" if it reports none.
+func Gone(err error) partition.Address {
+	if e, ok := errors.AsType[interface {
+		error
+		Gone() partition.Address
+	}](err); ok {
+		return e.Gone()
+	}
+	return ""
+}
+
 // IsTransient reports whether a retry may succeed. Joined errors are transient if each of
 // them is.
 func IsTransient(err error) bool {

@@ -87,13 +87,13 @@ func addresses(devices []gpu.Device) []partition.Address {
 	return out
 }
 
-func (w watched) Fingerprint(ctx context.Context) string {
+func (w watched) Inventory(ctx context.Context) daemon.Observation {
 	w.acl.refreshIfChanged(ctx)
 	devices, err := w.node.Devices(ctx)
 	if err != nil && len(devices) == 0 {
-		return err.Error()
+		return daemon.Observation{Fingerprint: err.Error()}
 	}
-	return gpu.Fingerprint(devices)
+	return daemon.Observation{Present: addresses(devices), Fingerprint: gpu.Fingerprint(devices)}
 }
 
 func (w watched) Glance() string { return w.node.Watch().PollFingerprint() }

@@ -215,7 +215,7 @@ func HalfReloaded(last *runstate.Run, boot string) bool {
 // Explain converts an error of this package or of package gpu: whether a retry may help, and
 // what the administrator can do.
 func Explain(err error) runstate.Error {
-	out := runstate.Error{Text: err.Error(), Hint: gpu.Hint(err), Transient: gpu.IsTransient(err)}
+	out := runstate.Error{Text: err.Error(), Hint: gpu.Hint(err), Transient: gpu.IsTransient(err), Gone: gpu.Gone(err)}
 	var no *refusal
 	if errors.As(err, &no) {
 		out.Transient = no.transient

@@ -140,11 +140,20 @@ func missing(want partition.Layout, gpus []partition.GPU) error {
 	var errs []error
 	for a := range want.Shapes {
 		if _, ok := there.Shapes[a]; !ok {
-			errs = append(errs, fmt.Errorf("%s is gone: the driver does not list it any more", a))
+			errs = append(errs, goneError(a))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// goneError is a GPU that disappeared during the run.
+type goneError partition.Address
+
+func (e goneError) Error() string {
+	return string(e) + " is gone: the driver does not list it any more"
+}
+
+func (e goneError) Gone() partition.Address { return partition.Address(e) }
 
 // settle observes the GPUs once more after the settle delay, and returns an error if the
 // driver has reverted a step that it reported as successful. A stop request shortens the delay.

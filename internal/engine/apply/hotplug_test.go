@@ -68,3 +68,12 @@ func TestRun_HotPlug(t *testing.T) {
 		t.Errorf("%d writes of a compute mode, want one", n)
 	}
 }
+
+// The report names a GPU that disappeared, so that the daemon can see whether it has returned.
+func TestRun_NamesGPUThatDisappeared(t *testing.T) {
+	b := newBench(t, "mi300x-8")
+	b.inject(at(third, times(once, sim.Fault{Op: sim.OpCompute, Vanish: true})))
+	if run := b.run(profile(partition.CPX, partition.NPS1)); run.Error == nil || run.Error.Gone != third {
+		t.Errorf("%s, %+v; want an error for %s", run.Result, run.Error, third)
+	}
+}

@@ -230,6 +230,42 @@ func TestRetry_UntilSuccess(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 }
 
+// A GPU that disappears and returns during a run causes no event after it, so dcm retries. If it is absent at the end
+// of the run, its return is an event.
+func TestRetry_GPUThatReturned(t *testing.T) {
+	const other, gone = partition.Address("0000:05:00.0"), partition.Address("0000:26:00.0")
+	both := []partition.Address{other, gone}
+	for _, tt := range []struct {
+		name          string
+		before, after []partition.Address // the run
+		want          runstate.Phase
+	}{
+		{"returned", both, both, runstate.Waiting},
+		{"returned, absent before", []partition.Address{other}, both, runstate.Waiting},
+		{"absent after", both, []partition.Address{other}, runstate.Stuck},
+		{"no GPU readable after", both, nil, runstate.Stuck},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			h.retry = Backoff{First: time.Hour, Most: time.Hour}
+			h.start()
+			h.until("in sync", phase(runstate.InSync))
+			h.set(func() {
+				h.gpus, h.steps = tt.before, 3
+				h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+					h.gpus = tt.after
+					return failing(runstate.Error{Text: "0000:26:00.0 is gone", Gone: gone})(h)
+				}
+			})
+			h.changed <- struct{}{}
+			s := h.until("failed", func(s runstate.State) bool { return s.Error != nil })
+			if s.Phase != tt.want || s.Error.Transient != (tt.want == runstate.Waiting) {
+				t.Errorf("phase %s, error %+v, want %s", s.Phase, s.Error, tt.want)
+			}
+		})
+	}
+}
+
 func TestRetry_NotAfterPermanentFailure(t *testing.T) {
 	h := newHost(t)
 	h.start()

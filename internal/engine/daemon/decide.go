@@ -29,14 +29,15 @@ func (p *pass) do(ctx context.Context) result {
 	p.starts.unpin(ctx, r)
 	p.clearFailed(ctx, r)
 	r.failedStarts = append(stillFailed(ctx, p.conn, p.log.Logger, p.failedStarts), r.failedStarts...)
-	r.byDevice, r.fingerprint, r.gpus = p.byDevice, p.gpus.after(ctx, r), p.gpus.present
+	r.fingerprint, r.failure = p.gpus.after(ctx, r)
+	r.byDevice, r.gpus = p.byDevice, p.gpus.present
 	return r
 }
 
 // unchanged reports whether the GPUs are as the last pass left them. During a run of another
 // program this is unknown.
 func (p *pass) unchanged(ctx context.Context) bool {
-	now := p.gpus.fingerprint(ctx)
+	now := p.gpus.inventory(ctx).Fingerprint
 	p.gpus.seen = now
 	busy, err := p.Busy()
 	return !busy && err == nil && now == p.before

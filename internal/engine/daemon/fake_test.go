@@ -307,11 +307,11 @@ func (h *hardware) Glance() string {
 	return h.short
 }
 
-func (h *hardware) Fingerprint(context.Context) string {
+func (h *hardware) Inventory(context.Context) Observation {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.looks.Add(1)
-	return fmt.Sprint(h.steps, h.turns)
+	return Observation{Present: h.gpus, Fingerprint: fmt.Sprint(h.steps, h.turns)}
 }
 
 func (h *hardware) Use(context.Context, runstate.Use) (runstate.Use, error) {

@@ -29,8 +29,8 @@ type GPUReader interface {
 	// Observe compares the GPUs with the profile. If it returns an error, the observation has the
 	// parts that were read.
 	Observe(ctx context.Context, p partition.Profile) (Observation, error)
-	// Fingerprint returns the present [Observation.Fingerprint].
-	Fingerprint(ctx context.Context) string
+	// Inventory returns an observation with only its Present and Fingerprint. It does not wait for the driver.
+	Inventory(ctx context.Context) Observation
 	// Glance returns a text that differs after some changes that cause no event. It is cheap.
 	Glance() string
 	// DriverUnloaded reports that a run has left the driver unloaded. The next run loads it,

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 )
 
@@ -40,10 +42,10 @@ func (o *observer) reached(ctx context.Context, p partition.Profile) bool {
 	return err == nil && now.Diff == 0
 }
 
-func (o *observer) fingerprint(ctx context.Context) string {
+func (o *observer) inventory(ctx context.Context) Observation {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return o.gpus.Fingerprint(ctx)
+	return o.gpus.Inventory(ctx)
 }
 
 // after returns the fingerprint that the next pass compares with, if a device event causes it.
@@ -51,12 +53,21 @@ func (o *observer) fingerprint(ctx context.Context) string {
 // detected. After a failed run, the GPUs are read again, because the state that the run left is no
 // drift. The same applies between two rounds. After a run that put the profile on all GPUs it is "": the
 // next pass is a full one.
-func (o *observer) after(ctx context.Context, r result) string {
+//
+// The failure of a GPU that disappeared during the run becomes transient if that GPU is back: its
+// event came during the run, and there is no later one.
+func (o *observer) after(ctx context.Context, r result) (fingerprint string, failure *runstate.Error) {
 	switch {
 	case r.clients == nil:
-		return o.seen
+		return o.seen, r.failure
 	case r.failure == nil && !r.round:
-		return ""
+		return "", nil
 	}
-	return o.fingerprint(ctx)
+	now := o.inventory(ctx)
+	if r.failure == nil || r.failure.Gone == "" || !slices.Contains(now.Present, r.failure.Gone) {
+		return now.Fingerprint, r.failure
+	}
+	returned := *r.failure
+	returned.Transient, returned.Hint = true, "the GPU is back, and dcm retries; the kernel log has the cause"
+	return now.Fingerprint, &returned
 }

@@ -88,6 +88,8 @@ type Error struct {
 	Reboot    bool   `json:"reboot,omitempty"`    // only a reboot may help
 	Unseen    *Use   `json:"unseen,omitempty"`    // the driver is in use, but no holder is visible
 	Unmet     bool   `json:"unmet,omitempty"`     // a reservation cannot be met
+
+	Gone partition.Address `json:"gone,omitempty"` // the GPU that disappeared; "" for another failure
 }
 
 // GPU is one GPU in a run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -41,6 +42,16 @@ func (e *SetError) Error() string {
 }
 
 func (e *SetError) Unwrap() error { return e.Err }
+
+// Gone returns the GPU if it or its driver was gone, else "".
+func (e *SetError) Gone() partition.Address {
+	for _, gone := range []error{unix.ENODEV, unix.ENXIO, fs.ErrNotExist} {
+		if errors.Is(e.Err, gone) {
+			return e.GPU
+		}
+	}
+	return ""
+}
 
 // BusyNode reports that a process on any GPU may be the cause.
 func (e *SetError) BusyNode() bool { return e.NodeCheck && errors.Is(e.Err, unix.EBUSY) }

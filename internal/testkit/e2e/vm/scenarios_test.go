@@ -20,6 +20,7 @@ func scenarios() []scenario {
 		{"scattered minors", two, scatteredMinors},
 		{"reload by hand", two, reloadByHand},
 		{"unbind and bind", two, unbindAndBind},
+		{"hotplug in a change", two, hotplugInChange},
 		{"soft-reboot", two, softReboot},
 		{"kexec", two, kexecBoot},
 		{"systemd re-executed", two, systemdReexecuted},
