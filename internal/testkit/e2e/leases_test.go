@@ -173,6 +173,8 @@ func oneByOne(m machine) {
 	m.run(`rm -f /run/most; setsid dcm run -n 57 -- sh -c 'echo held >/run/most; exec sleep infinity' >/dev/null 2>&1 </dev/null &`)
 	m.await("/run/most", "held")
 	m.run("for i in $(seq 100); do dcm run -- true || exit; done")
+	// The lease of the last command keeps its partition until its last process is gone.
+	m.until(`[ "$(systemctl list-units --plain --no-legend "dcm-lease-*.scope" | wc -l)" = 1 ]`)
 	m.exits(75, "dcm run -n 2 -- true", "2 partitions requested, but 1 of 64 is free", "dcm-lease-0-")
 	m.run("systemctl stop 'dcm-lease-*.scope'")
 	m.until(noLeases)
