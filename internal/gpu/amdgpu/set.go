@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -45,10 +44,8 @@ func (e *SetError) Unwrap() error { return e.Err }
 
 // Gone returns the GPU if it or its driver was gone, else "".
 func (e *SetError) Gone() partition.Address {
-	for _, gone := range []error{unix.ENODEV, unix.ENXIO, fs.ErrNotExist} {
-		if errors.Is(e.Err, gone) {
-			return e.GPU
-		}
+	if meaning(e).hint == hintGPULost {
+		return e.GPU
 	}
 	return ""
 }
