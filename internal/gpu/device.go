@@ -36,7 +36,7 @@ type Device struct {
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
 	Parts       []Part   // the active partitions, in order
 	UniqueID    string   // hexadecimal, from the driver
-	Bytes       uint64   // size of the memory; 0 if unknown. Set by [Node.ReadDetails]
+	Bytes       uint64   // size of the memory; 0 if unknown. [Node.ReadDetails] sets it for AMD GPUs
 
 	// ExclusiveNodes are the device nodes that no process may have open while this GPU is
 	// changed.

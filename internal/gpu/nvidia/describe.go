@@ -118,11 +118,11 @@ func (n *inventory) setFacts(f *gpu.Function, reply nvml.Reply, g nvml.GPU, mino
 		setError(f, failure(nvml.Look, f.Address, g.Error))
 		return
 	}
-	f.UUID, f.Name, f.DriverVersion = g.UUID, g.Name, reply.Driver
+	f.UUID, f.Name, f.Serial, f.DriverVersion, f.Bytes = g.UUID, g.Name, g.Serial, reply.Driver, g.Memory
 	if name := strings.TrimPrefix(g.Name, "NVIDIA "); name != "" {
 		f.Model, f.Source["model"] = name, source(reply)
 	}
-	for fact, value := range map[string]string{"uuid": g.UUID, "name": g.Name, "driver_version": reply.Driver} {
+	for fact, value := range map[string]string{"uuid": g.UUID, "name": g.Name, "serial": g.Serial, "driver_version": reply.Driver} {
 		if value != "" {
 			f.Source[fact] = source(reply)
 		}

@@ -21,7 +21,7 @@ func partsOf(g nvml.GPU, minors map[string]int) []gpu.Part {
 	own := fmt.Sprintf("/dev/nvidia%d", *g.Minor)
 	every := []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"}
 	if g.MIG == nil || !g.MIG.Current {
-		return []gpu.Part{{ID: g.UUID, UUID: g.UUID, Node: own, CompanionNodes: every}}
+		return []gpu.Part{{ID: g.UUID, UUID: g.UUID, Node: own, CompanionNodes: every, Bytes: g.Memory}}
 	}
 	var out []gpu.Part
 	for _, i := range byPlacement(g.Instances) {

@@ -28,6 +28,8 @@ type GPU struct {
 	Address        partition.Address `json:"address"`
 	UUID           string            `json:"uuid,omitempty"`
 	Name           string            `json:"name,omitempty"`
+	Serial         string            `json:"serial,omitempty"`    // of the board; "" if it has none
+	Memory         uint64            `json:"memory,omitempty"`    // bytes
 	Minor          *int              `json:"minor,omitempty"`     // N of /dev/nvidiaN
 	Device         uint32            `json:"device,omitempty"`    // PCI device id << 16 | vendor id
 	Subsystem      uint32            `json:"subsystem,omitempty"` // in the same form

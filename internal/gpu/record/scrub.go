@@ -61,7 +61,7 @@ func scrubReply(r *nvml.Reply, uuids numbers, hostname string) {
 	}
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		g.UUID, g.Processes, g.Usage = uuids.uuid(g.UUID), nil, nil
+		g.UUID, g.Serial, g.Processes, g.Usage = uuids.uuid(g.UUID), "", nil, nil
 		for j := range g.Devices {
 			g.Devices[j].UUID, g.Devices[j].Usage = uuids.uuid(g.Devices[j].UUID), nil
 		}

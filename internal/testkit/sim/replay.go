@@ -304,7 +304,7 @@ func (b *Board) addNVIDIA(r record.Record) {
 
 // standInGPU returns the recorded GPU for the stand-in of NVIDIA's library.
 func standInGPU(g nvml.GPU) standin.GPU {
-	out := standin.GPU{Address: g.Address, Device: g.Device, Subsystem: g.Subsystem, MIG: g.MIG != nil, Resetless: -1, Name: g.Name}
+	out := standin.GPU{Address: g.Address, Device: g.Device, Subsystem: g.Subsystem, Memory: int(g.Memory >> 20), MIG: g.MIG != nil, Resetless: -1, Name: g.Name}
 	if g.Minor != nil {
 		out.Minor = *g.Minor
 	}
@@ -328,7 +328,7 @@ func standInGPU(g nvml.GPU) standin.GPU {
 		for _, place := range p.Places {
 			one.Starts = append(one.Starts, place.Start)
 		}
-		out.Memory = max(out.Memory, one.Memory)
+		out.Memory = max(out.Memory, one.Memory) // a record of dcm before it had the memory
 		places[p.ID] = len(out.Profiles)
 		out.Profiles = append(out.Profiles, one)
 	}

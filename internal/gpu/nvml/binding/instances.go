@@ -80,13 +80,12 @@ func (k looker) profiles() error {
 	return err
 }
 
-// profileAt reads a profile with the newest structure that the library supports. Only the
-// first version works everywhere with MIG off; it has no name.
+// profileAt reads a profile with version 2 of the structure. Version 3 is not used: driver
+// 580.159.04 writes the name as if the structure were that of version 2, so that an H100's
+// 2g.20gb is "MIG 3g.0gb" eight bytes late (seen 2026-11-27). Only version 1 works everywhere
+// with MIG off; it has no name.
 func (k looker) profileAt(index uint32) (nvml.Profile, error) {
-	p, err := k.profileIn(index, giV3Size, 3, giV3ID, giV3Slices, giV3Count, giV3Memory, giV3Name)
-	if statusOf(err) == nvml.StatusVersionMismatch || statusOf(err) == nvml.StatusInvalidArgument {
-		p, err = k.profileIn(index, giV2Size, 2, giV2ID, giV2Slices, giV2Count, giV2Memory, giV2Name)
-	}
+	p, err := k.namedProfile(index)
 	var unnamed *unnamedError
 	if err == nil || errors.As(err, &unnamed) || k.gpu.MIG.Current && kindOf(err) != nvml.Unusable {
 		return p, err
@@ -104,17 +103,17 @@ func (k looker) profileAt(index uint32) (nvml.Profile, error) {
 	return p, err
 }
 
-func (k looker) profileIn(index, size, number uint32, id, slices, count, memory, name int) (nvml.Profile, error) {
+func (k looker) namedProfile(index uint32) (nvml.Profile, error) {
 	b := newBuffer()
-	b.put32(0, version(size, number))
+	b.put32(0, version(giV2Size, 2))
 	if err := k.lib.call(symProfileV, func() uint32 { return k.lib.profileV(k.device, index, &b[0]) }); err != nil {
 		return nvml.Profile{}, err
 	}
-	p, err := profileOf(b, index, id, slices, count, memory)
+	p, err := profileOf(b, index, giV2ID, giV2Slices, giV2Count, giV2Memory)
 	if err != nil {
 		return p, err
 	}
-	p.Name = strings.TrimPrefix(b.text(name, nameLength), "MIG ")
+	p.Name = strings.TrimPrefix(b.text(giV2Name, nameLength), "MIG ")
 	if parsed, err := partition.ParseMIGProfile(p.Name); err != nil || parsed.Compute != 0 {
 		return p, &unnamedError{p.Name}
 	}
@@ -139,7 +138,7 @@ func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Prof
 // nameOf computes a profile's name as NVIDIA's tools do: its share of the memory in eighths,
 // rounded up to GB.
 func (k looker) nameOf(p nvml.Profile) (string, error) {
-	u, err := k.lib.usage(k.device)
+	u, err := k.lib.memoryOf(k.device)
 	if err != nil {
 		return "", err
 	}

@@ -16,17 +16,16 @@ const (
 
 	placementSize, placementStart, placementLength = 8, 0, 4
 
-	// GPU instance profiles: the first version of the structure has no version field, the
-	// two later ones have.
+	// GPU instance profiles: version 1 of the structure has no version field, version 2 has.
 	giV1Size, giV1ID, giV1Slices, giV1Count, giV1Memory                   = 48, 0, 8, 12, 40
 	giV2Size, giV2ID, giV2Slices, giV2Count, giV2Memory, giV2Name         = 152, 4, 12, 16, 48, 56
-	giV3Size, giV3ID, giV3Slices, giV3Count, giV3Memory, giV3Name         = 152, 4, 8, 12, 40, 48
 	ciV2Size, ciV2ID, ciV2Slices, ciV2Count, ciV2Name                     = 136, 4, 8, 12, 40
 	giInfoSize, giInfoID, giInfoProfile, giInfoPlacement                  = 24, 8, 12, 16
 	ciInfoSize, ciInfoID, ciInfoProfile, ciInfoPlacement                  = 32, 16, 20, 24
 	fieldSize, fieldID, fieldType, fieldReturn, fieldValue                = 40, 0, 24, 28, 32
 	processSize, processPID, processMemory, processInstance, processCInst = 24, 0, 8, 16, 20
 	memorySize, memoryTotal, memoryUsed                                   = 24, 0, 16
+	memoryV2Size, memoryV2Total, memoryV2Used                             = 40, 8, 32
 
 	nameLength = 96
 )

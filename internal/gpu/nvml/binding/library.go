@@ -25,11 +25,13 @@ type functions struct {
 	byBusID        func(id string, device *uintptr) uint32
 	pci            func(device uintptr, info *byte) uint32
 	uuid           func(device uintptr, text *byte, size uint32) uint32
+	serial         func(device uintptr, text *byte, size uint32) uint32
 	name           func(device uintptr, text *byte, size uint32) uint32
 	minor          func(device uintptr, minor *uint32) uint32
 	virtualization func(device uintptr, mode *uint32) uint32
 	fields         func(device uintptr, count int32, values *byte) uint32
 	memory         func(device uintptr, info *byte) uint32
+	memoryV2       func(device uintptr, info *byte) uint32
 	utilization    func(device uintptr, rates *byte) uint32
 	energy         func(device uintptr, millijoules *uint64) uint32
 	compute        func(device uintptr, count *uint32, processes *byte) uint32
@@ -107,11 +109,13 @@ const (
 	symByBusID        = "nvmlDeviceGetHandleByPciBusId_v2"
 	symPCI            = "nvmlDeviceGetPciInfo_v3"
 	symUUID           = "nvmlDeviceGetUUID"
+	symSerial         = "nvmlDeviceGetSerial"
 	symName           = "nvmlDeviceGetName"
 	symMinor          = "nvmlDeviceGetMinorNumber"
 	symVirtualization = "nvmlDeviceGetVirtualizationMode"
 	symFields         = "nvmlDeviceGetFieldValues"
 	symMemory         = "nvmlDeviceGetMemoryInfo"
+	symMemoryV2       = "nvmlDeviceGetMemoryInfo_v2"
 	symUtilization    = "nvmlDeviceGetUtilizationRates"
 	symEnergy         = "nvmlDeviceGetTotalEnergyConsumption"
 	symCompute        = "nvmlDeviceGetComputeRunningProcesses_v3"
@@ -150,8 +154,8 @@ func (l *library) bind() {
 		name string
 	}{
 		{&f.initialise, symInit}, {&f.shutDown, symShutdown}, {&f.driverVersion, symDriver}, {&f.ownVersion, symVersion},
-		{&f.byBusID, symByBusID}, {&f.pci, symPCI}, {&f.uuid, symUUID}, {&f.name, symName}, {&f.minor, symMinor},
-		{&f.virtualization, symVirtualization}, {&f.fields, symFields}, {&f.memory, symMemory}, {&f.utilization, symUtilization},
+		{&f.byBusID, symByBusID}, {&f.pci, symPCI}, {&f.uuid, symUUID}, {&f.name, symName}, {&f.serial, symSerial}, {&f.minor, symMinor},
+		{&f.virtualization, symVirtualization}, {&f.fields, symFields}, {&f.memory, symMemory}, {&f.memoryV2, symMemoryV2}, {&f.utilization, symUtilization},
 		{&f.energy, symEnergy},
 		{&f.compute, symCompute}, {&f.graphics, symGraphics},
 		{&f.migMode, symMIGMode}, {&f.setMIGMode, symSetMIGMode}, {&f.maxDevices, symMaxDevices}, {&f.migDevice, symMIGDevice},

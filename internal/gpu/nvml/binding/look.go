@@ -121,6 +121,14 @@ func (k looker) identity() error {
 	}
 	k.gpu.UUID = k.text(symUUID, k.device, k.lib.uuid)
 	k.gpu.Name = k.text(symName, k.device, k.lib.name)
+	if k.gpu.Serial, err = k.lib.text(symSerial, k.device, k.lib.serial); kindOf(err) != nvml.NotSupported {
+		k.note(symSerial, err)
+	}
+	if u, err := k.lib.memoryOf(k.device); err == nil {
+		k.gpu.Memory = u.MemoryTotal
+	} else {
+		k.note("memory", err)
+	}
 	var minor uint32
 	err = k.lib.call(symMinor, func() uint32 { return k.lib.minor(k.device, &minor) })
 	k.note("minor", err)
@@ -134,17 +142,22 @@ func (k looker) identity() error {
 
 // text reads a text. A failure is recorded as a note.
 func (k looker) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) string {
-	b := newBuffer()
-	err := k.lib.call(name, func() uint32 { return read(handle, &b[0], nameLength) })
-	out := b.text(0, nameLength)
-	if err == nil && out == "" {
-		err = nvml.Fail(nvml.Garbage, "%s returned no text", name)
-	}
+	out, err := k.lib.text(name, handle, read)
 	k.note(name, err)
-	if err != nil {
-		return ""
-	}
 	return out
+}
+
+// text reads a text; "" with an error.
+func (l *library) text(name string, handle uintptr, read func(uintptr, *byte, uint32) uint32) (string, error) {
+	b := newBuffer()
+	if err := l.call(name, func() uint32 { return read(handle, &b[0], nameLength) }); err != nil {
+		return "", err
+	}
+	out := b.text(0, nameLength)
+	if out == "" {
+		return "", nvml.Fail(nvml.Garbage, "%s returned no text", name)
+	}
+	return out, nil
 }
 
 func (l *library) virtualized(device uintptr) (string, error) {
@@ -196,15 +209,11 @@ func (l *library) resetless(device uintptr) (*bool, error) {
 }
 
 func (l *library) usage(device uintptr) (*nvml.Usage, error) {
-	b := newBuffer()
-	if err := l.call(symMemory, func() uint32 { return l.memory(device, &b[0]) }); err != nil {
+	u, err := l.memoryOf(device)
+	if err != nil {
 		return nil, err
 	}
-	u := &nvml.Usage{MemoryTotal: b.u64(memoryTotal), MemoryUsed: b.u64(memoryUsed)}
-	if u.MemoryUsed > u.MemoryTotal {
-		return nil, nvml.Fail(nvml.Garbage, "%s returned %d bytes in use of %d", symMemory, u.MemoryUsed, u.MemoryTotal)
-	}
-	b = newBuffer()
+	b := newBuffer()
 	// Few drivers report it for MIG devices.
 	if l.call(symUtilization, func() uint32 { return l.utilization(device, &b[0]) }) == nil {
 		if percent := int(b.u32(0)); percent <= 100 {
@@ -216,6 +225,24 @@ func (l *library) usage(device uintptr) (*nvml.Usage, error) {
 		u.Energy = energy
 	}
 	return u, nil
+}
+
+// memoryOf reads the memory of a GPU or MIG device. Version 1 of the structure, which every driver
+// has, counts what the driver reserves for itself as used.
+func (l *library) memoryOf(device uintptr) (*nvml.Usage, error) {
+	name, b := symMemoryV2, newBuffer()
+	b.put32(0, version(memoryV2Size, 2))
+	err := l.call(name, func() uint32 { return l.memoryV2(device, &b[0]) })
+	u := &nvml.Usage{MemoryTotal: b.u64(memoryV2Total), MemoryUsed: b.u64(memoryV2Used)}
+	if kind := kindOf(err); kind == nvml.NotSupported || kind == nvml.Unusable {
+		name = symMemory
+		err = l.call(name, func() uint32 { return l.memory(device, &b[0]) })
+		u = &nvml.Usage{MemoryTotal: b.u64(memoryTotal), MemoryUsed: b.u64(memoryUsed)}
+	}
+	if err == nil && u.MemoryUsed > u.MemoryTotal {
+		err = nvml.Fail(nvml.Garbage, "%s returned %d bytes in use of %d", name, u.MemoryUsed, u.MemoryTotal)
+	}
+	return u, err
 }
 
 // devices lists the MIG devices.

@@ -34,7 +34,7 @@ func New(driver, board string, addresses ...partition.Address) (State, error) {
 func quirks(driver string) []string {
 	switch branch, _, _ := strings.Cut(driver, "."); branch {
 	case "535":
-		return []string{"no-third-version", "profiles-with-mig"}
+		return []string{"profiles-with-mig"}
 	case "550":
 		return []string{"names-with-mig"}
 	}

@@ -34,10 +34,10 @@
 //	names-with-mig          profiles have names only with MIG on
 //	profiles-with-mig       no profiles with MIG off, as with driver 535
 //	places-with-mig         no placements with MIG off
-//	no-third-version        older structures, as with driver 535
 //	wrong-counts N          profiles report N more instances than fit, as for an A30
 //	ids-reversed [ADDRESS]  new instances have other ids, on that GPU or on all
 //	misplaced, ghost-compute  an instance has another placement, or does not exist
+//	no-serial               the boards have no serial number
 //	mig-utilization         the utilization of MIG devices is reported
 //	other-gpu, null-handles, null-instances, garbage-text, -name, -count, -mode, -placement, -slices
 //	profile-count N         GPU instance profiles have indices below N, and above the last

@@ -40,13 +40,6 @@ typedef struct {
 } ci_profile_v2_t;
 
 typedef struct {
-	uint32_t version, id, sliceCount, instanceCount, multiprocessorCount;
-	uint32_t sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
-	char name[96];
-	uint32_t capabilities;
-} ci_profile_v3_t;
-
-typedef struct {
 	void *device;
 	uint32_t id, profileId;
 	placement_t placement;
@@ -72,5 +65,10 @@ typedef struct {
 } process_t;
 
 typedef struct { uint64_t total, free, used; } memory_t;
+
+typedef struct {
+	uint32_t version;
+	uint64_t total, reserved, free, used;
+} memory_v2_t;
 
 typedef struct { uint32_t gpu, memory; } utilization_t;

@@ -799,6 +799,17 @@ uint32_t nvmlDeviceGetName(void *device, char *text, uint32_t size)
 	return tell(text, size, name);
 }
 
+/* The serial number of the board, as of an H100: 13 digits. */
+uint32_t nvmlDeviceGetSerial(void *device, char *text, uint32_t size)
+{
+	char serial[32];
+	CHECK(device, ON(DEVICE));
+	if (knob("no-serial"))
+		return NOT_SUPPORTED;
+	snprintf(serial, sizeof serial, "16500000%05u", gpu);
+	return tell(text, size, serial);
+}
+
 uint32_t nvmlDeviceGetMinorNumber(void *device, uint32_t *minor)
 {
 	CHECK(device, ON(DEVICE));
@@ -826,19 +837,40 @@ uint32_t nvmlDeviceGetFieldValues(void *device, int32_t count, field_t *fields)
 
 static struct profile *profile_of(const struct gi *gi) { return &profiles[gi->profile]; }
 
-uint32_t nvmlDeviceGetMemoryInfo(void *device, memory_t *m)
+/* What the driver reserves of a GPU for itself: 480 MiB of an H100 with 580.159.04. */
+#define RESERVED (480ull << 20)
+
+static uint64_t used_by_processes(void *device, unsigned gpu)
+{
+	uint64_t used = 0;
+	for (struct process *p = processes; p < processes + process_count; p++)
+		if (p->gpu == gpu && (kind_of(device) == DEVICE || (p->gi == gi_of(device) && p->ci == ci_of(device))))
+			used += p->memory;
+	return used;
+}
+
+uint32_t nvmlDeviceGetMemoryInfo_v2(void *device, memory_v2_t *m)
 {
 	CHECK(device, ON(DEVICE) | ON(MIG_DEVICE));
+	if (m->version != 0x2000028)
+		return VERSION_MISMATCH;
 	uint64_t total = g->memory;
 	if (kind_of(device) == MIG_DEVICE)
 		total = profile_of(gi_at(gpu, gi_of(device)))->memory;
 	m->total = total << 20;
-	m->used = knob("garbage-count") ? ~0ull : 0;
-	for (struct process *p = processes; p < processes + process_count; p++)
-		if (p->gpu == gpu && (kind_of(device) == DEVICE || (p->gi == gi_of(device) && p->ci == ci_of(device))))
-			m->used += p->memory;
-	m->free = m->total - m->used;
+	m->reserved = kind_of(device) == DEVICE ? RESERVED : 0;
+	m->used = knob("garbage-count") ? ~0ull : used_by_processes(device, gpu);
+	m->free = m->total - m->reserved - m->used;
 	return SUCCESS;
+}
+
+/* The first version counts what the driver reserves as used. */
+uint32_t nvmlDeviceGetMemoryInfo(void *device, memory_t *m)
+{
+	memory_v2_t v2 = {.version = 0x2000028};
+	uint32_t status = nvmlDeviceGetMemoryInfo_v2(device, &v2);
+	*m = (memory_t){v2.total, v2.free, v2.used + v2.reserved};
+	return status;
 }
 
 uint32_t nvmlDeviceGetUtilizationRates(void *device, utilization_t *u)
@@ -1029,24 +1061,26 @@ uint32_t nvmlDeviceGetGpuInstanceProfileInfo(void *device, uint32_t index, gi_pr
 uint32_t nvmlDeviceGetGpuInstanceProfileInfoV(void *device, uint32_t index, gi_profile_v2_t *info)
 {
 	CHECK(device, ON(DEVICE));
-	char name[96] = "";
 	struct profile *p = by_index(gpu, index);
 	gi_profile_v3_t *v3 = (void *)info;
-	if (info->version != 0x2000098 && (info->version != 0x3000098 || knob("no-third-version")))
+	if (info->version != 0x2000098 && info->version != 0x3000098)
 		return VERSION_MISMATCH;
 	if (!p)
 		return absent(index);
 	if (knob("names-with-mig") && !g->current)
 		return NOT_SUPPORTED;
-	snprintf(name, sizeof name, "MIG %s", knob("garbage-name") ? "7 of 9\033[2J" : p->name);
 	if (info->version == 0x2000098) {
 		info->id = p->id, info->sliceCount = p->slices, info->instanceCount = told(p), info->memorySizeMB = p->memory;
-		memcpy(info->name, name, sizeof name);
-		return SUCCESS;
+		snprintf(info->name, sizeof info->name, "MIG %s", knob("garbage-name") ? "7 of 9\033[2J" : p->name);
+	} else {
+		/* As 580.159.04 with an H100: the name is made and written as if the structure were
+		   that of version 2, so that an H100's 2g.20gb is "MIG 3g.0gb", eight bytes late. */
+		v3->id = p->id, v3->sliceCount = p->slices, v3->instanceCount = told(p), v3->memorySizeMB = p->memory;
+		memset(v3->name, 0, sizeof v3->name);
+		v3->capabilities = 0;
+		snprintf(info->name, sizeof info->name, "MIG %ug.%ugb", info->sliceCount, (unsigned)(info->memorySizeMB >> 10));
 	}
-	v3->id = p->id, v3->sliceCount = p->slices, v3->instanceCount = told(p), v3->memorySizeMB = p->memory;
-	memcpy(v3->name, name, sizeof name);
-	v3->capabilities = 0;
+	info->version = 0;
 	return SUCCESS;
 }
 
@@ -1225,7 +1259,7 @@ uint32_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *instance, uint32_t 
 {
 	CHECK(instance, ON(INSTANCE));
 	struct profile *p = profile_of(gi_at(gpu, gi_of(instance)));
-	if (info->version != 0x2000088 && (info->version != 0x300008c || knob("no-third-version")))
+	if (info->version != 0x2000088)
 		return VERSION_MISMATCH;
 	if (engine)
 		return NOT_SUPPORTED;
@@ -1239,8 +1273,6 @@ uint32_t nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *instance, uint32_t 
 		snprintf(info->name, sizeof info->name, "MIG %s", p->name);
 	else
 		snprintf(info->name, sizeof info->name, "MIG %uc.%s", compute_slices[index], p->name);
-	if (info->version == 0x300008c)
-		((ci_profile_v3_t *)info)->capabilities = 0;
 	return SUCCESS;
 }
 
