@@ -84,7 +84,7 @@ func gpuTable(con *console.Console, a status.Account) *console.Table {
 			continue
 		}
 		t.Row(number(g.Index, g.Vendor), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
-			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), fmt.Sprint(g.NUMA), span(g.Nodes))
+			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), numaText(g.NUMA), span(g.Nodes))
 	}
 	for _, l := range lost {
 		lostRow(t, l, number(l.Index, l.Vendor))
