@@ -96,3 +96,17 @@ func consistent(t *rapid.T, n *Node, open int) {
 		t.Fatalf("%d devices are open, %d are counted", open, len(n.handles))
 	}
 }
+
+// A model that accepts only some compute modes has one of them after a load of the driver.
+func TestModeAtLoad_Fits(t *testing.T) {
+	for _, k := range Kinds() {
+		for _, b := range k.Boards {
+			for _, m := range b.Chip.Memory {
+				fits := b.Chip.fits(m)
+				if got := modeAtLoad(b.Chip, m, ""); len(fits) > 0 && !slices.Contains(fits, got) {
+					t.Errorf("%s, %s with %s: %s, want one of %v", k.Name, b.Address, m, got, fits)
+				}
+			}
+		}
+	}
+}

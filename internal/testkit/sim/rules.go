@@ -57,10 +57,16 @@ func available(c Chip, now partition.Memory) string {
 }
 
 // modeAtLoad returns the compute mode after a load of the driver: that of the module parameter if it fits
-// the memory mode, otherwise the default of the memory mode.
+// the memory mode, otherwise the default of the memory mode, otherwise the first one that fits.
 func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.Compute {
-	if slices.Contains(c.fits(m), wanted) {
-		return wanted
+	fits := c.fits(m)
+	for _, mode := range []partition.Compute{wanted, m.AutoCompute()} {
+		if slices.Contains(fits, mode) {
+			return mode
+		}
+	}
+	if len(fits) > 0 {
+		return fits[0]
 	}
 	return m.AutoCompute()
 }
