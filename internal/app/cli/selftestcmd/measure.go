@@ -116,6 +116,7 @@ func (e *test) look(ctx context.Context, at string, want map[partition.Address]p
 	e.check(selftest.Siblings(at, views.GPUs, e.units)...)
 	e.check(selftest.TopologyIDs(at, views.GPUs)...)
 	e.check(selftest.NUMANodes(at, views.GPUs, views.NUMA)...)
+	e.check(selftest.MIGProfiles(at, views.GPUs)...)
 	return views, a, nil
 }
 
