@@ -230,3 +230,29 @@ func TestNode_File(t *testing.T) {
 		t.Errorf("a kind: %d GPUs, %v", len(gpus), err)
 	}
 }
+
+// The records of real boards replay: a node of each one has the recorded GPUs.
+func TestRecord_RealBoards(t *testing.T) {
+	nvml := library(t)
+	files, err := filepath.Glob("../../testkit/testedon/records/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r record.Record
+			if err := json.Unmarshal(text, &r); err != nil {
+				t.Fatal(err)
+			}
+			again := record.Take(t.Context(), start(t, kind(t, file), nvml, sim.Options{}).source, time.Unix(0, 0))
+			if diff := cmp.Diff(r.GPUs, again.GPUs); diff != "" {
+				t.Errorf("(-recorded +replayed):\n%s", diff)
+			}
+		})
+	}
+}

@@ -96,7 +96,11 @@ func boardOf(text []byte) (Result, error) {
 			name = b.Name
 		}
 	}
-	return Result{Group: boards, Name: fmt.Sprintf("%d %s", len(r.GPUs), name), Version: "kernel " + r.Kernel, Date: r.Date, What: "read by dcm record " + r.Program + "; nothing was changed"}, nil
+	version := "kernel " + r.Kernel
+	if r.NVML != nil {
+		version += " with driver " + r.NVML.Driver
+	}
+	return Result{Group: boards, Name: fmt.Sprintf("%d %s", len(r.GPUs), name), Version: version, Date: r.Date, What: "read by dcm record " + r.Program + "; nothing was changed"}, nil
 }
 
 // check returns an error for a row that does not say when and with what the tests ran.
@@ -169,7 +173,7 @@ func title(group string) string {
 	case libraries:
 		return "real libraries, no GPU"
 	case boards:
-		return "real boards"
+		return "real boards, only read"
 	}
 	return group
 }

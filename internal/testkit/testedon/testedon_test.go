@@ -59,7 +59,7 @@ func TestBoardOf(t *testing.T) {
 	if err != nil || got.Name != "1 MI300X" || got.Version != "kernel 6.12.0" || got.Date != "2027-01-02" {
 		t.Errorf("the row is %+v, %v", got, err)
 	}
-	if row := rows([]Result{got}); !strings.Contains(row, "| real boards | 1 MI300X kernel 6.12.0 | 2027-01-02 |") {
+	if row := rows([]Result{got}); !strings.Contains(row, "| real boards, only read | 1 MI300X kernel 6.12.0 | 2027-01-02 |") {
 		t.Errorf("the table is\n%s", row)
 	}
 	if _, err := boardOf([]byte(`{"version": 1}`)); err == nil {
