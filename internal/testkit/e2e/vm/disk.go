@@ -28,6 +28,7 @@ var agentUnit []byte
 // Disk is a directory of the cache with the files that machines boot from: kernel, initrd, disk.raw, and
 // saved machines.
 type Disk struct {
+	guest Guest
 	dir   string
 	inUse *os.File
 }
@@ -87,7 +88,7 @@ func OpenDisk(ctx context.Context, g Guest, p Product, log io.Writer) (*Disk, er
 	if err != nil {
 		return fail(err)
 	}
-	return &Disk{dir, inUse}, nil
+	return &Disk{g, dir, inUse}, nil
 }
 
 // diskKey returns a name for a disk, from its contents and the version of QEMU that saves and restores

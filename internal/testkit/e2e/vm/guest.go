@@ -13,7 +13,8 @@ import (
 type Guest struct {
 	Name   string
 	recipe e2e.Recipe
-	config string // options of a kernel that is built for the guest; "" for Debian's kernel
+	config string   // options of a kernel that is built for the guest; "" for Debian's kernel
+	kernel []string // parameters of the kernel
 }
 
 // Guests returns the kernels that the tests run on, by name: those of two releases, the newest one that
@@ -28,15 +29,18 @@ func Guests() map[string]Guest {
 	with := func(more ...string) []string { return append(packages[:len(packages):len(packages)], more...) }
 	return map[string]Guest{
 		// podman of that release needs this container runtime.
-		"bookworm": {"bookworm", e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}, ""},
-		"trixie":   {"trixie", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}, ""},
+		"bookworm": {Name: "bookworm", recipe: e2e.Recipe{Suite: "bookworm", Packages: with(append(kernel, "runc")...)}},
+		"trixie":   {Name: "trixie", recipe: e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun")...)}},
 		// The headers in backports depend on a compiler without its assembler.
-		"backports": {"backports", e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}, ""},
+		"backports": {Name: "backports", recipe: e2e.Recipe{Suite: "trixie", Packages: with("binutils", "crun"), Backports: kernel}},
 		// The kernel has the controller of device memory. The packages are what its build needs.
-		"dmem": {"dmem", e2e.Recipe{
+		"dmem": {Name: "dmem", config: dmemConfig, recipe: e2e.Recipe{
 			Suite: "trixie", Packages: with("bc", "bison", "crun", "flex", "gcc", "libc6-dev", "libelf-dev"), Backports: []string{"linux-source"},
-		}, dmemConfig},
-		"selinux": {"selinux", e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun", "policycoreutils", "selinux-policy-default")...)}, ""},
+		}},
+		"selinux": {
+			Name: "selinux", kernel: []string{"security=selinux", "selinux=1", "enforcing=1"},
+			recipe: e2e.Recipe{Suite: "trixie", Packages: with(append(kernel, "crun", "policycoreutils", "selinux-policy-default")...)},
+		},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,10 +91,10 @@ func (m *Machine) start(restore bool) error {
 }
 
 func (m *Machine) arguments(restore bool) []string {
-	kernel := append([]string{
+	kernel := slices.Concat([]string{
 		"console=ttyS0", "root=/dev/vda", "rw", "quiet", "mitigations=off", "systemd.show_status=0",
 		"panic=-1", "fakehive.gpus=" + strconv.Itoa(m.options.GPUs),
-	}, m.options.Kernel...)
+	}, m.disk.guest.kernel, m.options.Kernel)
 	args := []string{
 		// Software emulation only: some hosts have a /dev/kvm in which a stock kernel
 		// does not boot.

@@ -46,7 +46,7 @@ func scenarios() []scenario {
 func special() map[string][]scenario {
 	return map[string][]scenario{
 		"dmem":    {{"memory of shares", vm.Options{GPUs: 2}, sharedMemory}},
-		"selinux": {{"SELinux", vm.Options{GPUs: 2, Kernel: []string{"security=selinux", "selinux=1", "enforcing=1"}}, seLinux}},
+		"selinux": {{"SELinux", vm.Options{GPUs: 2}, seLinux}},
 	}
 }
 
