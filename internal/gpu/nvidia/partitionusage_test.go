@@ -66,3 +66,25 @@ func TestMeasure_LostGPU(t *testing.T) {
 		t.Errorf("%+v", uses)
 	}
 }
+
+// A driver without version 2 of the function counts what it reserves as used.
+func TestMeasure_FirstVersionOfMemory(t *testing.T) {
+	b := newBench(t, "h100-8")
+	b.change(func(s *standin.State) { s.Knobs = []string{"fail nvmlDeviceGetMemoryInfo_v2 3"} })
+	devices := b.gpus()
+	uses, err := b.node.Measure(t.Context(), devices[:1])
+	if err != nil || len(uses) != 1 || uses[0].Bytes != 480<<20 || devices[0].Bytes != 80<<30 {
+		t.Errorf("%+v of %d bytes, %v", uses, devices[0].Bytes, err)
+	}
+}
+
+func TestDescribe_Serial(t *testing.T) {
+	b := newBench(t, "h100-8")
+	if g := b.gpus()[1]; g.Serial != "1650000000001" || g.Source["serial"] == "" {
+		t.Errorf("serial number %q from %q", g.Serial, g.Source["serial"])
+	}
+	b.change(func(s *standin.State) { s.Knobs = []string{"no-serial"} })
+	if g := b.gpus()[1]; g.Serial != "" || g.SkipReason != "" {
+		t.Errorf("without one: %q, %s", g.Serial, g.SkipReason)
+	}
+}

@@ -840,37 +840,37 @@ static struct profile *profile_of(const struct gi *gi) { return &profiles[gi->pr
 /* What the driver reserves of a GPU for itself: 480 MiB of an H100 with 580.159.04. */
 #define RESERVED (480ull << 20)
 
-static uint64_t used_by_processes(void *device, unsigned gpu)
+static memory_v2_t memory_of(void *device, unsigned gpu, const struct gpu *g)
 {
-	uint64_t used = 0;
+	int whole = kind_of(device) == DEVICE;
+	memory_v2_t m = {.total = (whole ? g->memory : profile_of(gi_at(gpu, gi_of(device)))->memory) * 1ull << 20, .reserved = whole ? RESERVED : 0};
 	for (struct process *p = processes; p < processes + process_count; p++)
-		if (p->gpu == gpu && (kind_of(device) == DEVICE || (p->gi == gi_of(device) && p->ci == ci_of(device))))
-			used += p->memory;
-	return used;
+		if (p->gpu == gpu && (whole || (p->gi == gi_of(device) && p->ci == ci_of(device))))
+			m.used += p->memory;
+	if (knob("garbage-count"))
+		m.used = ~0ull;
+	m.free = m.total - m.reserved - m.used;
+	return m;
 }
 
 uint32_t nvmlDeviceGetMemoryInfo_v2(void *device, memory_v2_t *m)
 {
 	CHECK(device, ON(DEVICE) | ON(MIG_DEVICE));
-	if (m->version != 0x2000028)
+	uint32_t version = m->version;
+	if (version != 0x2000028)
 		return VERSION_MISMATCH;
-	uint64_t total = g->memory;
-	if (kind_of(device) == MIG_DEVICE)
-		total = profile_of(gi_at(gpu, gi_of(device)))->memory;
-	m->total = total << 20;
-	m->reserved = kind_of(device) == DEVICE ? RESERVED : 0;
-	m->used = knob("garbage-count") ? ~0ull : used_by_processes(device, gpu);
-	m->free = m->total - m->reserved - m->used;
+	*m = memory_of(device, gpu, g);
+	m->version = version;
 	return SUCCESS;
 }
 
 /* The first version counts what the driver reserves as used. */
 uint32_t nvmlDeviceGetMemoryInfo(void *device, memory_t *m)
 {
-	memory_v2_t v2 = {.version = 0x2000028};
-	uint32_t status = nvmlDeviceGetMemoryInfo_v2(device, &v2);
-	*m = (memory_t){v2.total, v2.free, v2.used + v2.reserved};
-	return status;
+	CHECK(device, ON(DEVICE) | ON(MIG_DEVICE));
+	memory_v2_t v2 = memory_of(device, gpu, g);
+	*m = (memory_t){v2.total, v2.free, knob("garbage-count") ? ~0ull : v2.used + v2.reserved};
+	return SUCCESS;
 }
 
 uint32_t nvmlDeviceGetUtilizationRates(void *device, utilization_t *u)
