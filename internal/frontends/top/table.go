@@ -313,18 +313,18 @@ func summary(u status.Usage) string {
 			known = false
 		}
 	}
-	text := fmt.Sprintf("dcm top - %s  %d partitions", u.Taken.Format("15:04:05"), len(u.Parts))
+	line := fmt.Sprintf("dcm top - %s  %s", u.Taken.Format("15:04:05"), text.Count(len(u.Parts), "partition"))
 	if len(u.Parts) == 0 {
-		return text + ": dcm gpus shows the GPUs of this host"
+		return line + ": dcm gpus shows the GPUs of this host"
 	}
 	if u.Why(status.PartHolders) == "" {
-		text += fmt.Sprintf(", %d held", held)
+		line += fmt.Sprintf(", %d held", held)
 	}
 	if u.Why(status.PartProcesses) == "" {
-		text += fmt.Sprintf(", %d with processes", working)
+		line += fmt.Sprintf(", %d with processes", working)
 	}
 	if known && size > 0 {
-		text += fmt.Sprintf(", %s of %s used", formatBytes(used), formatBytes(size))
+		line += fmt.Sprintf(", %s of %s used", formatBytes(used), formatBytes(size))
 	}
-	return text
+	return line
 }

@@ -19,6 +19,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/leases/guard"
 	"dcm/internal/linux/unitname"
+	"dcm/internal/text"
 )
 
 // guardProgram is the program of dcm-guard.service.
@@ -133,7 +134,7 @@ func guardStatus(ctx context.Context, h *host.Host, con *console.Console, asJSON
 func printGuard(con *console.Console, s guard.Status) {
 	switch s.State {
 	case guard.Loaded:
-		con.Printf("guard: loaded, %d devices open for their holders only\n", s.Devices)
+		con.Printf("guard: loaded, %s open for their holders only\n", text.Count(s.Devices, "device"))
 	case guard.Unused:
 		con.Println("guard: not loaded, nothing is exclusive")
 	default:

@@ -46,7 +46,7 @@ unique ids. Where a command accepts --node KIND, it also accepts the path of a r
 		if err := atomicfile.Write(given[0], text, atomicfile.Options{Mode: 0o644}); err != nil {
 			return fmt.Errorf("cannot write %s: %w", given[0], err)
 		}
-		con.Printf("The record of %d GPUs is in %s.\n", len(r.GPUs), given[0])
+		con.Printf("The record of %s is in %s.\n", console.Plural(len(r.GPUs), "GPU", "GPUs"), given[0])
 		for _, line := range r.Errors {
 			con.Warn(line)
 		}

@@ -74,7 +74,11 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 
 func (o Verification) print(con *console.Console) {
 	if o.Matches {
-		con.Printf("All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
+		if o.GPUs == 1 {
+			con.Printf("The GPU matches profile %s.\n", o.Profile)
+		} else {
+			con.Printf("All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
+		}
 		return
 	}
 	if o.GPUs < o.Expected.GPUs {
