@@ -70,7 +70,7 @@ func TestRead_AllFields(t *testing.T) {
 	g := reply.GPUs[1]
 	minor, percent, yes := 0, 97, true
 	want := nvml.GPU{
-		Address: first, UUID: "GPU-6c2b7e1f-0000-4000-8000-00000000d000", Name: "NVIDIA H100-80GB", Minor: &minor, Device: 0x233010de, Subsystem: 0x14f010de,
+		Address: first, UUID: "GPU-6c2b7e1f-0000-4000-8000-00000000d000", Name: "NVIDIA H100-80GB", Serial: "1650000000000", Memory: 80 << 30, Minor: &minor, Device: 0x233010de, Subsystem: 0x14f010de,
 		Virtualization: nvml.Bare, MIG: &nvml.MIGMode{Current: true, Pending: true}, Resetless: &yes,
 		Instances: []nvml.Instance{
 			{ID: 2, Profile: "4g.40gb", ProfID: 5, Place: nvml.Placement{Start: 0, Size: 4}, Compute: []nvml.ComputeInstance{{Profile: "4g.40gb", ProfID: 3, Slices: 4, Place: nvml.Placement{Size: 4}}}},
