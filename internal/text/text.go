@@ -17,6 +17,14 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// NUMANode returns the number of a NUMA node, "-" if it is negative: the firmware does not report it.
+func NUMANode(node int) string {
+	if node < 0 {
+		return "-"
+	}
+	return strconv.Itoa(node)
+}
+
 // GiB returns a number of bytes in GiB, to a tenth: "8 GiB", "7.5 GiB".
 func GiB(bytes uint64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"

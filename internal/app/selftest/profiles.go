@@ -3,6 +3,7 @@ package selftest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"dcm/internal/gpu/partition"
 )
@@ -11,43 +12,26 @@ import (
 // them no instance can be created. Some drivers list none while MIG is off, and a firmware may
 // have other profiles than the table. No check if no GPU has MIG.
 func MIGProfiles(at string, gpus []GPU) []Check {
-	var bad, hidden, other, seen []string
+	var out []Check
 	for _, g := range gpus {
 		if g.MIG == nil {
 			continue
 		}
-		table, known := boardOf(g)
+		table, known := partition.BoardOf(g.GPU)
+		c := newCheck(at, "MIG profiles", Right, names(g.Profiles))
 		switch {
 		case len(g.Profiles) == 0 && !g.MIG.Off:
-			bad = append(bad, string(g.Address)+": the driver lists no profile that dcm can read")
+			c.Verdict, c.Text = Wrong, string(g.Address)+": the driver lists no profile that dcm can read"
 		case len(g.Profiles) == 0:
-			hidden = append(hidden, string(g.Address)+": the driver lists no profile that dcm can read while MIG is off")
+			c.Verdict, c.Text = NotSeen, string(g.Address)+": the driver lists no profile that dcm can read while MIG is off"
 		case known && !slices.EqualFunc(byID(g.Profiles), byID(table.Profiles), equalProfiles):
-			other = append(other, fmt.Sprintf("%s: %s (the table of %s has %s)", g.Address, names(g.Profiles), table.Name, names(table.Profiles)))
-		default:
-			seen = appendDistinct(seen, names(g.Profiles))
+			c.Verdict, c.Text = Noted, fmt.Sprintf("%s: %s (the table of %s has %s)", g.Address, names(g.Profiles), table.Name, names(table.Profiles))
 		}
-	}
-	const what = "MIG profiles"
-	var out []Check
-	for _, c := range []struct {
-		verdict Verdict
-		texts   []string
-	}{{Wrong, bad}, {NotSeen, hidden}, {Noted, other}, {Right, seen}} {
-		for _, text := range c.texts {
-			out = append(out, newCheck(at, what, c.verdict, text))
+		if !slices.Contains(out, c) {
+			out = append(out, c)
 		}
 	}
 	return about(Library, out...)
-}
-
-func boardOf(g GPU) (partition.Board, bool) {
-	all := partition.Boards()
-	i := slices.IndexFunc(all, func(b partition.Board) bool { return b.Device == g.Device })
-	if i < 0 {
-		return partition.Board{}, false
-	}
-	return all[i], true
 }
 
 func byID(list []partition.InstanceProfile) []partition.InstanceProfile {
@@ -60,12 +44,9 @@ func equalProfiles(a, b partition.InstanceProfile) bool {
 
 // names returns the names of profiles, with the number of instances of each.
 func names(list []partition.InstanceProfile) string {
-	out := ""
-	for i, p := range list {
-		if i > 0 {
-			out += ", "
-		}
-		out += fmt.Sprintf("%d × %s", p.InstanceCount, p.Name)
+	var out []string
+	for _, p := range list {
+		out = append(out, fmt.Sprintf("%d × %s", p.InstanceCount, p.Name))
 	}
-	return out
+	return strings.Join(out, ", ")
 }

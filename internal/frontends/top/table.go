@@ -109,12 +109,7 @@ func orMinusOne[T uint64 | float64](v *T) float64 {
 // unknown is shown for a value that cannot be read.
 const unknown = "-"
 
-func numa(r row, _ int) string {
-	if r.NUMA < 0 {
-		return unknown
-	}
-	return fmt.Sprint(r.NUMA)
-}
+func numa(r row, _ int) string { return text.NUMANode(r.NUMA) }
 
 func used(r row, _ int) string {
 	if r.Used == nil {

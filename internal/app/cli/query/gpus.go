@@ -18,6 +18,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
+	"dcm/internal/text"
 )
 
 func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -84,7 +85,7 @@ func gpuTable(con *console.Console, a status.Account) *console.Table {
 			continue
 		}
 		t.Row(number(g.Index, g.Vendor), g.Address, cmp.Or(g.Name, g.Model), console.OrDash(g.Serial), g.Mode.String(), fmt.Sprint(g.Partitions),
-			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), numaText(g.NUMA), span(g.Nodes))
+			console.OrDash(strings.Join(g.Offers.Compute, ",")), console.OrDash(strings.Join(g.Offers.Memory, ",")), text.NUMANode(g.NUMA), span(g.Nodes))
 	}
 	for _, l := range lost {
 		lostRow(t, l, number(l.Index, l.Vendor))

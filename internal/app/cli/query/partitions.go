@@ -78,18 +78,10 @@ func partitionTable(con *console.Console, all []usedPart) *console.Table {
 	t := con.NewTable("PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS").
 		Optional(slices.Concat([]string{"CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA"}, last)...)
 	for _, p := range all {
-		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), numaText(p.NUMA), fmt.Sprint(p.Domain),
+		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), text.NUMANode(p.NUMA), fmt.Sprint(p.Domain),
 			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))
 	}
 	return t
-}
-
-// numaText returns a NUMA node, "-" if the firmware does not report it.
-func numaText(node int) string {
-	if node < 0 {
-		return "-"
-	}
-	return fmt.Sprint(node)
 }
 
 // printMade prints the GPUs whose modes leases have set, and the instances that leases have left.

@@ -138,14 +138,10 @@ func profileOf(b buffer, index uint32, id, slices, count, memory int) (nvml.Prof
 // nameOf computes a profile's name as NVIDIA's tools do: its share of the memory in eighths,
 // rounded up to GB.
 func (k looker) nameOf(p nvml.Profile) (string, error) {
-	u, err := k.lib.memoryOf(k.device)
-	if err != nil {
-		return "", err
+	if k.gpu.Memory == 0 {
+		return "", nvml.Fail(nvml.Garbage, "the memory of the GPU is unknown")
 	}
-	if u.MemoryTotal == 0 {
-		return "", nvml.Fail(nvml.Garbage, "the GPU has no memory")
-	}
-	total := float64(u.MemoryTotal)
+	total := float64(k.gpu.Memory)
 	eighths := math.Ceil(8 * float64(p.MemoryMB) * (1 << 20) / total)
 	gb := math.Round(eighths / 8 * math.Ceil(total/(1<<30)))
 	return fmt.Sprintf("%dg.%dgb%s", p.Slices, int(gb), attribute(p.Index)), nil
