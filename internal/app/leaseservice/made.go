@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"dcm/internal/engine/config"
@@ -135,10 +136,33 @@ func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage, all []str
 		}
 	}
 	dynamic := slices.DeleteFunc(gpus, func(g partition.GPU) bool { return !layout.DynamicAmong(only, g.Address) })
-	if len(among) == 0 {
+	unread := missingDynamic(cfg.Profile, devices)
+	if len(among) == 0 && unread == nil {
 		p.known.set(cfg, all, onlyMIG(dynamic))
 	}
-	return append(out, withInstances(dynamic, before, after, waits)...), err
+	if out = append(out, withInstances(dynamic, before, after, waits)...); len(out) == 0 && unread != nil {
+		return nil, unread
+	}
+	return out, err
+}
+
+// missingDynamic returns an error if GPUs are missing that may be dynamic: a later reading may have them.
+func missingDynamic(p partition.Profile, devices []gpu.Device) error {
+	if len(devices) == 0 || !slices.ContainsFunc(p.Groups, func(g partition.Group) bool { return g.Dynamic }) {
+		return nil
+	}
+	var missing []string
+	for _, m := range devices[0].Missing {
+		text := string(m.Address) + " is missing"
+		if i := slices.IndexFunc(devices, func(d gpu.Device) bool { return d.Address == m.Address }); i >= 0 {
+			text += ": " + devices[i].SkipReason
+		}
+		missing = append(missing, text)
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", lease.ErrUnreadable, strings.Join(missing, ", "))
 }
 
 // onlyMIG returns the addresses of the GPUs; nil if leases switch the compute mode of one.

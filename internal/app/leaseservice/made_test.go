@@ -6,8 +6,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/gpu"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/lease"
 )
 
 // Instances are created and destroyed while a GPU is read. None of them becomes one of the profile: a
@@ -39,6 +41,39 @@ func TestDynamicGPU_ReadDuringChange(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.made, got.Made); diff != "" {
 				t.Errorf("instances of leases (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A dynamic GPU that cannot be read now may be read later, so its absence is not permanent.
+func TestMissingDynamic(t *testing.T) {
+	const gone = "0000:61:00.0"
+	dynamic := partition.Profile{Groups: []partition.Group{{Dynamic: true}}}
+	devices := func(missing ...partition.Absent) []gpu.Device {
+		return []gpu.Device{{GPU: partition.GPU{Address: "0000:05:00.0", Missing: missing}}, {GPU: partition.GPU{Address: gone, Missing: missing}, SkipReason: "no reply"}}
+	}
+	for _, tt := range []struct {
+		name    string
+		profile partition.Profile
+		devices []gpu.Device
+		want    string // "" for no error
+	}{
+		{"no GPU", dynamic, nil, ""},
+		{"all present", dynamic, devices(), ""},
+		{"no dynamic group", partition.Profile{Groups: []partition.Group{{}}}, devices(partition.Absent{Address: gone}), ""},
+		{"unreadable", dynamic, devices(partition.Absent{Address: gone}), "cannot read the dynamic GPUs: 0000:61:00.0 is missing: no reply"},
+		{"removed", dynamic, devices(partition.Absent{Address: gone})[:1], "cannot read the dynamic GPUs: 0000:61:00.0 is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if err := missingDynamic(tt.profile, tt.devices); err != nil {
+				if got = err.Error(); !lease.Passes(err) {
+					t.Errorf("not transient: %v", err)
+				}
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -70,6 +70,34 @@ func (k looker) slots(usage bool) error {
 	if err != nil {
 		return err
 	}
+	return k.readInstances(usage)
+}
+
+// mostReads limits how often the instances of a GPU are read while they change.
+const mostReads = 10
+
+// readInstances reads the instances and their MIG devices. Another process may create or destroy
+// some between two calls of the library, so it reads all again until they agree, or until two
+// reads return the same.
+func (k looker) readInstances(usage bool) error {
+	notes := slices.Clip(k.gpu.Notes)
+	var last string
+	for range mostReads {
+		k.gpu.Instances, k.gpu.Devices, k.gpu.Notes = nil, nil, notes
+		err := k.readInstancesOnce(usage)
+		if err == nil && k.devicesMissing() == 0 || err != nil && !mayHaveChanged(err) {
+			return err
+		}
+		now := fmt.Sprint(k.gpu.Instances, k.deviceIDs(), err)
+		if now == last {
+			return err
+		}
+		last = now
+	}
+	return nvml.Fail(nvml.Timeout, "the instances of %s changed during each of %d reads", k.gpu.Address, mostReads)
+}
+
+func (k looker) readInstancesOnce(usage bool) error {
 	list, err := k.list()
 	for _, i := range list {
 		k.gpu.Instances = append(k.gpu.Instances, i.Instance)
@@ -79,6 +107,35 @@ func (k looker) slots(usage bool) error {
 	}
 	k.devices(usage)
 	return k.complete()
+}
+
+// mayHaveChanged reports whether an error may mean that an instance was created or destroyed
+// during the read.
+func mayHaveChanged(err error) bool {
+	status := statusOf(err)
+	return status == nvml.StatusNotFound || status == nvml.StatusInvalidArgument || kindOf(err) == nvml.Garbage
+}
+
+// devicesMissing returns how many compute instances have no MIG device. The driver lists one for
+// each.
+func (k looker) devicesMissing() int {
+	missing := 0
+	for _, i := range k.gpu.Instances {
+		for _, c := range i.Compute {
+			if !slices.ContainsFunc(k.gpu.Devices, func(d nvml.Device) bool { return d.GPUInstance == i.ID && d.ComputeInstance == c.ID }) {
+				missing++
+			}
+		}
+	}
+	return missing
+}
+
+func (k looker) deviceIDs() []string {
+	var out []string
+	for _, d := range k.gpu.Devices {
+		out = append(out, fmt.Sprintf("%s %d %d", d.UUID, d.GPUInstance, d.ComputeInstance))
+	}
+	return out
 }
 
 // complete returns an error if a MIG device belongs to an instance that was not listed

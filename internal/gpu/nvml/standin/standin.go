@@ -24,6 +24,8 @@
 //
 //	fail FUNCTION STATUS [AFTER [TIMES [ADDRESS]]]  a function returns a status, after AFTER
 //	                        calls, TIMES times (0: always), for one GPU (-: any)
+//	meanwhile FUNCTION LINE  before the function, another process adds a line of the state, or
+//	                        destroys an instance ("gone GPU ID"), once
 //	hang, abort, segv FUNCTION
 //	in-use ADDRESS          the GPU is busy
 //	mode-activation STATUS [ADDRESS]  activation status of a successful SetMigMode

@@ -252,6 +252,43 @@ static uint32_t failing(const char *function, const struct gpu *g)
 	return SUCCESS;
 }
 
+/*
+ * meanwhile does what another process did since the last call: the knob "meanwhile FUNCTION LINE"
+ * adds a line of the state, and "meanwhile FUNCTION gone GPU ID" destroys an instance, once.
+ */
+static void meanwhile(const char *function)
+{
+	int any = 0;
+	for (unsigned i = 0; i < knob_count;) {
+		char name[64], line[400];
+		unsigned gpu, id;
+		int at = 0;
+		if (strcmp(knobs[i].name, "meanwhile") || sscanf(knobs[i].value, "%63s %n", name, &at) != 1 || strcmp(name, function)) {
+			i++;
+			continue;
+		}
+		snprintf(line, sizeof line, "%s", knobs[i].value + at);
+		knobs[i] = knobs[--knob_count];
+		any = 1;
+		if (sscanf(line, "gone %u %u", &gpu, &id) != 2) {
+			read_line(line);
+			continue;
+		}
+		for (struct ci *c = cis; c < cis + ci_count;)
+			if (c->gpu == gpu && c->gi == id)
+				*c = cis[--ci_count];
+			else
+				c++;
+		for (struct gi *g = gis; g < gis + gi_count;)
+			if (g->gpu == gpu && g->id == id)
+				*g = gis[--gi_count];
+			else
+				g++;
+	}
+	if (any)
+		write_state();
+}
+
 /* misbehave does what knobs of a function's name want that is no status. */
 static void misbehave(const char *function)
 {
@@ -389,6 +426,7 @@ static uint32_t check(const char *function, void *h, unsigned kinds)
 		return INVALID_ARGUMENT;
 	struct gpu *g = &gpus[gpu_of(h)];
 	log_call(function, g);
+	meanwhile(function);
 	misbehave(function);
 	if ((status = failing(function, g)))
 		return status;
