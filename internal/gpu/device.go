@@ -31,6 +31,7 @@ type Device struct {
 
 	Model       string   // "MI300X"; "0x1002:0x1234" if unknown
 	Driver      string   // bound kernel driver; "" if none
+	Binding     Binding  // to the driver
 	NUMA        int      // NUMA node; -1 if unknown
 	Card        string   // DRM name, "card1"; changes between boots
 	RenderNodes []string // of the active partitions, in order: "/dev/dri/renderD128"
@@ -58,6 +59,19 @@ type Device struct {
 
 	// Source names the origin of each fact that has several: [Sysfs], [Table], or a library.
 	Source map[string]string
+}
+
+// Binding identifies the binding of a function to its driver. If a function is removed and found again, or its
+// driver is bound to it again, the kernel creates another link to the driver, with another inode number.
+type Binding struct {
+	Link uint64 // inode number of the link; 0: not bound
+	Bus  uint64 // inode number of the bus, which exists until the next boot
+}
+
+// NewSince reports whether this is another binding than the earlier one. It is false if one of them does not
+// exist, or if the file system changes the inode numbers of what exists.
+func (b Binding) NewSince(earlier Binding) bool {
+	return b.Bus == earlier.Bus && b.Link != 0 && earlier.Link != 0 && b.Link != earlier.Link
 }
 
 // ErrAccessDenied is the error of a GPU that the device cgroup hides from this process.

@@ -44,6 +44,10 @@ func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) 
 		return nil, err
 	}
 	defer bus.Close()
+	number, err := bus.Inode(".")
+	if err != nil {
+		return nil, err
+	}
 	var out []*Function
 	for _, name := range names {
 		a, err := partition.ParseAddress(name)
@@ -58,7 +62,7 @@ func listFunctions(sys string, describe func(f *Function, own sysfs.Dir) error) 
 			return nil, err
 		}
 		if c := class >> 16; c == classDisplay || c == classAccelerator {
-			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}, NUMA: -1, Source: make(map[string]string)}, Class: uint32(class)})
+			out = append(out, &Function{Device: Device{GPU: partition.GPU{Address: a}, Binding: Binding{Bus: number}, NUMA: -1, Source: make(map[string]string)}, Class: uint32(class)})
 		}
 	}
 	sysfs.Each(len(out), func(i int) {
@@ -83,6 +87,9 @@ func (f *Function) readIDs(own sysfs.Dir) error {
 	}
 	f.Device.Device = uint16(device)
 	if f.Driver, err = own.Link("driver"); err != nil {
+		return err
+	}
+	if f.Binding.Link, err = own.Inode("driver"); err != nil {
 		return err
 	}
 	f.Model = fmt.Sprintf("%#04x:%#04x", uint64(f.Vendor), device)

@@ -39,7 +39,7 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 			return err
 		}
 		if !again && len(steps) > 0 && !steps[0].Kind.Follows(now[0].Kind) {
-			return r.stuck(ctx, now[0], steps[0])
+			return r.stuck(ctx, now[0], steps)
 		}
 	}
 	if reverting {
@@ -72,6 +72,7 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	first := begun(r.rec.Run().Steps)
 	err := r.node.Executor.Execute(within, round, r.rec.step)
 	switch {
 	case round.Reloads():
@@ -81,18 +82,22 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	case err != nil && round[0].Kind.Observable():
 		// The report needs the state of the other GPUs.
 		_, seen := r.replan(ctx, want)
-		return errors.Join(r.blame.whose(ctx, r.difference, round[0].Kind.Vendor(), err), seen)
+		again := r.boundAgain(failed(r.rec.Run().Steps, first)...)
+		return errors.Join(r.blame.whose(ctx, r.difference, round[0].Kind.Vendor(), err), again, seen)
 	}
 	return err
 }
 
-// stuck returns the error of a step that succeeded without effect.
-func (r *run) stuck(ctx context.Context, done, next partition.Step) error {
+// stuck returns the error of a step that succeeded without effect. left are the remaining steps.
+func (r *run) stuck(ctx context.Context, done partition.Step, left partition.Steps) error {
 	if !done.Kind.Reloads() {
-		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes; remaining step: %q", next)
+		if err := r.boundAgain(left.GPUs()...); err != nil {
+			return err
+		}
+		return fmt.Errorf("all switches succeeded, but the GPUs do not have the wanted modes; remaining step: %q", left[0])
 	}
 	return &refusal{
-		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect; remaining step: %q", next),
+		err:  fmt.Errorf("the driver was reloaded, but the memory mode did not take effect; remaining step: %q", left[0]),
 		hint: "see the kernel's log (journalctl -k -g " + driverName(r.node.Driver, done.Kind.Vendor()) + "); the firmware may refuse the mode until a reboot",
 
 		reboot: r.blame.unusedNow(ctx, done.Kind.Vendor()),
@@ -155,6 +160,25 @@ func (e goneError) Error() string {
 
 func (e goneError) Gone() partition.Address { return partition.Address(e) }
 
+// boundAgainError is a GPU that lost its mode during the run, since its driver was bound to it again.
+type boundAgainError partition.Address
+
+func (e boundAgainError) Error() string {
+	return string(e) + " lost its mode during the change: it was removed and found again, or its driver was bound to it again"
+}
+
+func (e boundAgainError) Gone() partition.Address { return partition.Address(e) }
+
+// boundAgain returns an error if one of the GPUs was bound again since the observation before the last one.
+func (r *run) boundAgain(among ...partition.Address) error {
+	for _, a := range among {
+		if slices.Contains(r.gpus.again, a) {
+			return boundAgainError(a)
+		}
+	}
+	return nil
+}
+
 // settle observes the GPUs once more after the settle delay, and returns an error if the
 // driver has reverted a step that it reported as successful. A stop request shortens the delay.
 func (r *run) settle(ctx context.Context, want partition.Layout) error {
@@ -166,7 +190,10 @@ func (r *run) settle(ctx context.Context, want partition.Layout) error {
 	case <-ctx.Done():
 	}
 	steps, err := r.replan(ctx, want)
-	if err == nil && len(steps) > 0 {
+	if err != nil || len(steps) == 0 {
+		return err
+	}
+	if err = r.boundAgain(steps.GPUs()...); err == nil {
 		err = fmt.Errorf("the driver reported success, and has reverted it within %v; remaining step: %q", r.opt.SettleDelay, steps[0])
 	}
 	return err

@@ -1,6 +1,9 @@
 package apply
 
 import (
+	"cmp"
+	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -75,5 +78,65 @@ func TestRun_NamesGPUThatDisappeared(t *testing.T) {
 	b.inject(at(third, times(once, sim.Fault{Op: sim.OpCompute, Vanish: true})))
 	if run := b.run(profile(partition.CPX, partition.NPS1)); run.Error == nil || run.Error.Gone != third {
 		t.Errorf("%s, %+v; want an error for %s", run.Result, run.Error, third)
+	}
+}
+
+// afterFirst is a node on which something happens after its first steps, before it is observed again.
+type afterFirst struct {
+	*gpu.Node
+	then func()
+}
+
+func (n *afterFirst) Execute(ctx context.Context, steps []partition.Step, tell gpu.StepFunc) error {
+	err := n.Node.Execute(ctx, steps, tell)
+	if n.then != nil {
+		n.then()
+		n.then = nil
+	}
+	return err
+}
+
+// A GPU that is bound again after its switch has the driver's default mode. The report names it, since a retry
+// succeeds. A switch without effect is another failure.
+func TestRun_NamesGPUBoundAgain(t *testing.T) {
+	const spx = partition.SPX
+	for _, tt := range []struct {
+		name  string
+		fault sim.Fault // in the first change
+		then  []sim.Fault
+		gone  partition.Address
+		want  string // a part of the error; "" for success
+	}{
+		{name: "removed and found again", then: []sim.Fault{{Vanish: true}, {Appear: true}}, gone: third, want: "it was removed and found again"},
+		{name: "removed", then: []sim.Fault{{Vanish: true}}, gone: third, want: "is gone"},
+		{name: "removed and found again before the switch is read back", fault: sim.Fault{Op: sim.OpCompute, Wrong: true}, then: []sim.Fault{{Vanish: true}, {Appear: true}}, gone: third, want: "reads SPX"},
+		{name: "no effect", fault: sim.Fault{Op: sim.OpCompute, Wrong: true}, want: "reads SPX"},
+		{name: "another GPU", fault: sim.Fault{Op: sim.OpCompute, Wrong: true}, then: []sim.Fault{{GPU: "0000:05:00.0", Vanish: true}, {GPU: "0000:05:00.0", Appear: true}}, want: "reads SPX"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, "mi300x-8")
+			if tt.fault.Op != "" {
+				b.inject(at(third, times(once, tt.fault)))
+			}
+			node := &afterFirst{Node: b.node, then: func() {
+				for _, f := range tt.then {
+					f.Op, f.GPU = sim.OpNow, cmp.Or(f.GPU, third)
+					if err := b.sim.Inject(f); err != nil {
+						t.Error(err)
+					}
+				}
+			}}
+			rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
+			run := Run(t.Context(), nodeOf(node, b.node.Drivers()), profile(partition.CPX, partition.NPS1), b.opt, rec)
+			if run.Error == nil || run.Error.Gone != tt.gone || !strings.Contains(run.Error.Text, tt.want) {
+				t.Fatalf("%s, error %+v; want %q for %q", run.Result, run.Error, tt.want, tt.gone)
+			}
+			if got := b.modes(); !strings.Contains(got, string(spx)) || strings.Contains(got, "CPX") {
+				t.Errorf("after the undo: %s", got)
+			}
+			if run := b.run(profile(partition.CPX, partition.NPS1)); run.Error != nil {
+				t.Errorf("the next run: %s, %+v", run.Result, run.Error)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 )
 
 // observer observes the GPUs of a run, and loads their driver.
@@ -13,6 +14,9 @@ type observer struct {
 	node Node
 	opt  Options
 	rec  *Recorder
+
+	bindings map[partition.Address]gpu.Binding // in the last observation
+	again    []partition.Address               // the GPUs whose binding differs from that of the observation before
 
 	loaded bool          // the run has loaded the driver
 	waited time.Duration // for GPUs that the driver did not bring up after its load
@@ -23,7 +27,20 @@ type observer struct {
 // again.
 func (o *observer) observe(ctx context.Context) ([]gpu.Device, error) {
 	devices, err := o.wait(ctx)
+	o.compareBindings(devices)
 	return withInstances(devices, o.opt.Users, o.rec.Run().NoRoom), err
+}
+
+// compareBindings sets which GPUs were bound again since the last observation.
+func (o *observer) compareBindings(devices []gpu.Device) {
+	last := o.bindings
+	o.bindings, o.again = make(map[partition.Address]gpu.Binding), nil
+	for _, d := range devices {
+		o.bindings[d.Address] = d.Binding
+		if d.Binding.NewSince(last[d.Address]) {
+			o.again = append(o.again, d.Address)
+		}
+	}
 }
 
 func (o *observer) wait(ctx context.Context) ([]gpu.Device, error) {

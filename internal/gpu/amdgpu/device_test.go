@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
@@ -59,7 +60,7 @@ func TestDevices_AllInPCIOrder(t *testing.T) {
 		{GPU: mi300x("0001:05:00.0"), Model: "MI300X", Driver: "amdgpu", NUMA: 1, Card: "card3",
 			RenderNodes: []string{"/dev/dri/renderD136"}, ExclusiveNodes: []string{"/dev/kfd", "/dev/dri/renderD136"}, SharedNode: "/dev/kfd", Parts: []gpu.Part{{Minor: 136, XCC: 8, UUID: "GPU-00000000000000de", DriverID: 2}}, UniqueID: "222", Source: sources},
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	if d := cmp.Diff(want, got, cmpopts.IgnoreTypes(gpu.Binding{})); d != "" {
 		t.Errorf("devices (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff([]partition.GPU{want[0].GPU, want[5].GPU}, gpu.Partitionable(got)); d != "" {

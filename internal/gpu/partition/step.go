@@ -116,6 +116,19 @@ func (s Step) DoneText(back bool) string {
 // Steps is an ordered plan. It is empty if nothing has to change.
 type Steps []Step
 
+// GPUs returns the GPUs that the steps change.
+func (s Steps) GPUs() []Address {
+	var out []Address
+	for _, one := range s {
+		if one.GPU != "" {
+			out = append(out, one.GPU)
+		}
+		out = append(out, one.Hive...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // Reloads reports whether the plan reloads a driver.
 func (s Steps) Reloads() bool {
 	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind.Reloads() })

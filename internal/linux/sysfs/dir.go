@@ -148,6 +148,21 @@ func (d Dir) Target(rel string) (string, error) {
 	}
 }
 
+// Inode returns the inode number of rel, which may be a link; 0 if it does not exist. The kernel does not
+// use the number of a removed directory entry again for a long time (kernfs_new_node allocates them
+// cyclically).
+func (d Dir) Inode(rel string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(d.fd, rel, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == unix.ENOENT {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, d.failed("stat", rel, err)
+	}
+	return st.Ino, nil
+}
+
 // Mode returns the permission bits of rel.
 func (d Dir) Mode(rel string) (fs.FileMode, error) {
 	var st unix.Stat_t

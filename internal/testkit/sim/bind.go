@@ -9,6 +9,7 @@ import (
 // bind is the driver's probe of a GPU. The caller holds n.mu.
 func bind(n *Node, b *board) {
 	b.bound = true
+	b.bindings++
 	if b.Chip.XCC > 0 {
 		b.compute = modeAtLoad(b.Chip, b.memory, n.params.Mode)
 		b.config = b.compute

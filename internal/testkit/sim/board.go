@@ -15,6 +15,7 @@ type board struct {
 
 	vanished bool
 	bound    bool // bound to its driver
+	bindings int  // how often it was bound
 	compute  partition.Compute
 	memory   partition.Memory
 	pending  partition.Memory  // requested with a write to the driver

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"hash/fnv"
 	"path"
 	"syscall"
@@ -46,15 +47,15 @@ func (i *inode) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*f
 		out.SetEntryTimeout(i.face.lasts(below, i.face.node.opts.Cache))
 		out.SetAttrTimeout(i.face.known(e))
 	}
-	stable := fs.StableAttr{Mode: e.Mode & syscall.S_IFMT, Ino: number(below)}
+	stable := fs.StableAttr{Mode: e.Mode & syscall.S_IFMT, Ino: e.inode(below)}
 	return i.NewInode(ctx, &inode{face: i.face, path: below}, stable), 0
 }
 
-// number returns the inode number of a path. It is always the same, so that a bind-mounted file is the
-// same file after it was hidden.
-func number(name string) uint64 {
+// inode returns the inode number of the entry at a path. It is always the same, so that a bind-mounted file
+// is the same file after it was hidden.
+func (e *Entry) inode(name string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(name))
+	fmt.Fprint(h, e.Number, name)
 	return h.Sum64() >> 1
 }
 
@@ -67,7 +68,7 @@ func (i *inode) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
 	var out []fuse.DirEntry
 	for _, name := range e.Names() {
 		if e := below[name]; e != nil {
-			out = append(out, fuse.DirEntry{Name: name, Mode: e.Mode, Ino: number(path.Join(i.path, name))})
+			out = append(out, fuse.DirEntry{Name: name, Mode: e.Mode, Ino: e.inode(path.Join(i.path, name))})
 		}
 	}
 	return fs.NewListDirStream(out), 0

@@ -13,7 +13,7 @@ import (
 // addPCI adds a PCI function.
 func addPCI(n *Node, t tree, b *board) {
 	dir := "sys/" + pciPath(b.Address)
-	bound, minors := b.bound, minorsOf(n, b, 0)
+	bound, bindings, minors := b.bound, b.bindings, minorsOf(n, b, 0)
 	t.lazy(dir, func(t tree) {
 		addFunction(t, b.Board)
 		t["subsystem"] = link(dir+"/subsystem", "sys/bus/pci")
@@ -21,6 +21,7 @@ func addPCI(n *Node, t tree, b *board) {
 			return
 		}
 		t["driver"] = link(dir+"/driver", "sys/bus/pci/drivers/"+b.Chip.Driver)
+		t["driver"].Number = bindings
 		addMinors(t.dir("drm"), dir, minors)
 		if b.Chip.AMD() {
 			addAMD(t, b)
