@@ -15,7 +15,7 @@ import (
 type Entry struct {
 	Mode   uint32 // type and permissions
 	Target string // target of a link
-	Number int    // of the entries of this path, one after another, which have different inodes
+	Number int    // of this entry among those that the path has had, which have different inodes
 
 	read   func(context.Context) (string, error)
 	write  func(context.Context, string) error
