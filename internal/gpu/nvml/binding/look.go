@@ -110,7 +110,8 @@ func (k looker) readInstancesOnce(usage bool) error {
 }
 
 // mayHaveChanged reports whether an error may mean that an instance was created or destroyed
-// during the read.
+// during the read. nvml.h has NOT_FOUND for what does not exist, and INVALID_ARGUMENT for an invalid
+// handle; which of them a driver returns for a destroyed instance was not seen.
 func mayHaveChanged(err error) bool {
 	status := statusOf(err)
 	return status == nvml.StatusNotFound || status == nvml.StatusInvalidArgument || kindOf(err) == nvml.Garbage
