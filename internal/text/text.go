@@ -10,11 +10,14 @@ import (
 )
 
 // Count returns a number with its noun: "1 step", "2 steps".
-func Count(n int, noun string) string {
+func Count(n int, noun string) string { return Plural(n, noun, noun+"s") }
+
+// Plural is [Count] for a noun with another plural: "1 process", "2 processes".
+func Plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // NUMANode returns the number of a NUMA node, "-" if it is negative: the firmware does not report it.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/nodemodel"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/placement"
+	"dcm/internal/text"
 )
 
 // completeOptions adds the completions of option values to a command and all below it. An
@@ -83,7 +83,7 @@ func partitionModes(h *host.Host) []cobra.Completion {
 	}
 	var out []cobra.Completion
 	for _, mode := range slices.Sorted(maps.Keys(count)) {
-		out = append(out, cobra.CompletionWithDesc(mode, console.Plural(count[mode], "partition", "partitions")+" of this host"))
+		out = append(out, cobra.CompletionWithDesc(mode, text.Count(count[mode], "partition")+" of this host"))
 	}
 	if len(out) > 0 {
 		return out

@@ -190,11 +190,3 @@ func OrDash(s string) string {
 	}
 	return s
 }
-
-// Plural returns a number with its noun.
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}

@@ -16,6 +16,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
+	"dcm/internal/text"
 )
 
 func QueueCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -120,17 +121,17 @@ func removeQueued(ctx context.Context, h *host.Host, ids []uint) error {
 
 // size describes what is requested.
 func size(q status.Queued) string {
-	text := console.Plural(q.Partitions, "partition", "partitions")
+	out := text.Count(q.Partitions, "partition")
 	if q.GPUs > 0 {
-		text = console.Plural(q.GPUs, "GPU", "GPUs")
+		out = text.Count(q.GPUs, "GPU")
 	}
 	switch {
 	case q.Exclusive:
-		text += ", exclusive"
+		out += ", exclusive"
 	case q.Share > 0:
-		text += fmt.Sprintf(", shared by %d", q.Share)
+		out += fmt.Sprintf(", shared by %d", q.Share)
 	}
-	return text
+	return out
 }
 
 // limit is the time limit of the lease.

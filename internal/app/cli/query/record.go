@@ -11,6 +11,7 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/gpu/record"
 	"dcm/internal/linux/atomicfile"
+	"dcm/internal/text"
 )
 
 func RecordCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -35,18 +36,18 @@ unique ids. Where a command accepts --node KIND, it also accepts the path of a r
 		source := host.RecordSource(h, cfg)
 		source.Trace = *trace
 		r := record.Take(c.Context(), source, time.Now())
-		text, err := r.Text()
+		content, err := r.Text()
 		if err != nil {
 			return err
 		}
 		if given[0] == "-" {
-			_, err := con.Out.Write(text)
+			_, err := con.Out.Write(content)
 			return err
 		}
-		if err := atomicfile.Write(given[0], text, atomicfile.Options{Mode: 0o644}); err != nil {
+		if err := atomicfile.Write(given[0], content, atomicfile.Options{Mode: 0o644}); err != nil {
 			return fmt.Errorf("cannot write %s: %w", given[0], err)
 		}
-		con.Printf("The record of %s is in %s.\n", console.Plural(len(r.GPUs), "GPU", "GPUs"), given[0])
+		con.Printf("The record of %s is in %s.\n", text.Count(len(r.GPUs), "GPU"), given[0])
 		for _, line := range r.Errors {
 			con.Warn(line)
 		}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"dcm/internal/app/cli/client"
-	"dcm/internal/app/cli/console"
 	"dcm/internal/app/selftest"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
 // row shows what was found in a mode. The checks are those at this mode.
@@ -96,7 +96,7 @@ func (e *test) outcome(ctx context.Context, at, what, right string, err error) s
 	e.names.addFrom(state)
 	if n := len(state.Holders); n > 0 {
 		c.Named = c.Text
-		c.Text = fmt.Sprintf("the GPUs are in use: %s with %s", console.Plural(n, "process", "processes"), strings.Join(devices(state.Holders), ", "))
+		c.Text = fmt.Sprintf("the GPUs are in use: %s with %s", text.Plural(n, "process", "processes"), strings.Join(devices(state.Holders), ", "))
 	}
 	return c
 }
