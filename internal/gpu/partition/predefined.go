@@ -47,6 +47,9 @@ func familyOf(name string) (Family, bool) {
 	return Family(name), err == nil && p.Compute == 0 && p.String() == name
 }
 
+// PredefinedOfAllBoards lists the predefined profiles that fit every board with MIG.
+func PredefinedOfAllBoards() []string { return []string{"all-disabled", "all-enabled", "all-balanced"} }
+
 // PredefinedNames lists the predefined profiles that fit at least one of the GPUs. It is
 // empty without a GPU with MIG.
 func PredefinedNames(gpus []GPU) []string {
@@ -56,7 +59,7 @@ func PredefinedNames(gpus []GPU) []string {
 			continue
 		}
 		if names == nil {
-			names = []string{"all-disabled", "all-enabled", "all-balanced"}
+			names = PredefinedOfAllBoards()
 		}
 		offered, _ := g.instanceProfiles()
 		for _, s := range offered {

@@ -1,17 +1,19 @@
 package rule
 
 import (
-	"dcm/internal/engine/config/source"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"dcm/internal/engine/config/source"
+	"dcm/internal/gpu/partition"
 )
 
 // NoProfile returns the fault of a name that is not defined. The predefined profiles of MIG are named where no
 // profile is defined, and for a name that begins like theirs.
 func NoProfile(name string, all []string) *source.Fault {
-	predefined := []string{"all-disabled", "all-enabled", "all-balanced"}
+	predefined := partition.PredefinedOfAllBoards()
 	f := source.NotOneOf("no such profile", name, all)
 	if len(all) == 0 {
 		f.Text += ": none is defined"
