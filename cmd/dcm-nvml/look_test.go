@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/nvml/standin"
 	"dcm/internal/gpu/partition"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func (m machine) look(gpus ...partition.Address) nvml.Reply {

@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"dcm/internal/gpu/amdsmi"
 	"dcm/internal/gpu/amdsmi/standin"
 	"dcm/internal/gpu/partition"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 const first, second = "0000:05:00.0", "0000:26:00.0"

@@ -2,6 +2,12 @@ package service
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
 	"dcm/internal/app/reservations"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/daemon"
@@ -10,11 +16,6 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/filelock"
-	"errors"
-	"log/slog"
-	"os"
-	"slices"
-	"time"
 )
 
 // loop returns the loop of the daemon, which is ready when it has sent READY=1.

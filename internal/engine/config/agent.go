@@ -1,10 +1,11 @@
 package config
 
 import (
-	"dcm/internal/engine/config/rule"
-	"dcm/internal/engine/config/source"
 	"maps"
 	"reflect"
+
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 )
 
 // readForms parses the layers. A layer is nil if it cannot be parsed, or if it is the file of agents

@@ -1,11 +1,12 @@
 package config
 
 import (
+	"fmt"
+	"strings"
+
 	"dcm/internal/engine/config/kubernetes"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
-	"fmt"
-	"strings"
 )
 
 // The names of an agent's text in problems.

@@ -1,11 +1,12 @@
 package config
 
 import (
+	"maps"
+	"slices"
+
 	"dcm/internal/engine/config/kubernetes"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
-	"maps"
-	"slices"
 )
 
 // LoadKubernetes returns the configuration of a document of the Kubernetes form.

@@ -1,12 +1,13 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config/configtest"
-	"dcm/internal/engine/config/source"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/source"
 )
 
 // Each is a dcm.toml over the shipped profiles, and everything that Load says of

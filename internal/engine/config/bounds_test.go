@@ -1,8 +1,6 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/configtest"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 )
 
 // The files are no TOML either, of which nothing is said: they are not read.

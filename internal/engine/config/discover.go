@@ -1,9 +1,10 @@
 package config
 
 import (
-	"dcm/internal/engine/config/rule"
 	"slices"
 	"strings"
+
+	"dcm/internal/engine/config/rule"
 )
 
 // Discover is the handling of services that have a GPU open and are not clients.

@@ -1,8 +1,9 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config"
 	"testing"
+
+	"dcm/internal/engine/config"
 )
 
 func TestDiscoverable(t *testing.T) {

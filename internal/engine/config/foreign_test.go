@@ -1,14 +1,15 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/configtest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 )
 
 // Files with odd names are read, and their names are escaped in each message.

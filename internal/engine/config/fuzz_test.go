@@ -1,15 +1,16 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/configtest"
-	"dcm/internal/engine/config/source"
 	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/source"
 )
 
 func FuzzLoad(f *testing.F) {

@@ -1,14 +1,15 @@
 package config
 
 import (
-	"dcm/internal/engine/config/rule"
-	"dcm/internal/engine/config/source"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 )
 
 // Leases are the limits of leases. They do not apply to root.

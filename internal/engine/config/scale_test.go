@@ -1,14 +1,15 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/source"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/source"
 )
 
 // largeTexts are as large as a file may be, each hard on another part.

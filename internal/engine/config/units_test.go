@@ -1,12 +1,13 @@
 package config_test
 
 import (
-	"dcm/internal/engine/config/configtest"
-	"dcm/internal/engine/config/rule"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/rule"
 )
 
 func TestUnits_Suffix(t *testing.T) {

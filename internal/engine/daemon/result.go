@@ -1,10 +1,11 @@
 package daemon
 
 import (
+	"time"
+
 	"dcm/internal/engine/event"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
-	"time"
 )
 
 // result is how a pass ended.

@@ -1,10 +1,11 @@
 package status
 
 import (
-	"dcm/internal/engine/runstate"
-	"dcm/internal/gpu/partition"
 	"fmt"
 	"time"
+
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 )
 
 // unreadable describes a unit whose reservation cannot be read, so that no drop-in confines it.

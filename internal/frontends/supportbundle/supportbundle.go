@@ -8,12 +8,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"dcm/internal/text"
 	"fmt"
 	"io"
 	"path"
 	"strings"
 	"time"
+
+	"dcm/internal/text"
 )
 
 // Contents is the name of the archive's first file.

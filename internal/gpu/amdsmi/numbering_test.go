@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/gpu/partition"
-
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
 )
 
 func symbols(names ...string) func(string) bool {

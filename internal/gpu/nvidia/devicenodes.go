@@ -1,15 +1,16 @@
 package nvidia
 
 import (
-	"dcm/internal/gpu"
-	"dcm/internal/gpu/nvml"
-	"dcm/internal/gpu/openfiles"
-	"dcm/internal/linux/sysfs"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/nvml"
+	"dcm/internal/gpu/openfiles"
+	"dcm/internal/linux/sysfs"
 )
 
 // deviceNodes returns the nodes of the driver. Each open file of a node adds 1 to the use

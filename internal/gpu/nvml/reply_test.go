@@ -5,9 +5,9 @@ import (
 	"testing"
 	"unicode"
 
-	"dcm/internal/gpu/partition"
-
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
 )
 
 func TestReply_PlannerInput(t *testing.T) {

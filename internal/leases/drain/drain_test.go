@@ -1,12 +1,12 @@
 package drain
 
 import (
-	"dcm/internal/engine/host"
-	"dcm/internal/engine/host/hosttest"
 	"errors"
 	"strings"
 	"testing"
 
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/filelock"
 )

@@ -1,12 +1,12 @@
 package reservation
 
 import (
-	"dcm/internal/engine/host"
-	"dcm/internal/engine/host/hosttest"
 	"strings"
 	"testing"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 	"dcm/internal/linux/systemd"

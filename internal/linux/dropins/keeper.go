@@ -2,13 +2,14 @@ package dropins
 
 import (
 	"context"
-	"dcm/internal/text"
 	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
 	"sync/atomic"
 	"time"
+
+	"dcm/internal/text"
 )
 
 // PID1 is a connection to PID 1. During a daemon-reload PID 1 does not answer calls.

@@ -2,10 +2,11 @@ package systemd
 
 import (
 	"context"
-	"dcm/internal/linux/unitname"
 	"fmt"
 	"slices"
 	"strings"
+
+	"dcm/internal/linux/unitname"
 )
 
 // Processes moves processes and reads the units that they belong to.

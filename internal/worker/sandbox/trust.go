@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"dcm/internal/linux/pathwalk"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/linux/pathwalk"
 )
 
 // Trust defines whose files are trusted: those of root and of one user.

@@ -1,12 +1,13 @@
 package importer
 
 import (
+	"regexp"
+	"strings"
+
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/kubernetes"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
-	"regexp"
-	"strings"
 )
 
 func configMapKind() *regexp.Regexp {

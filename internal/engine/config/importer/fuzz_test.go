@@ -1,12 +1,13 @@
 package importer
 
 import (
-	"dcm/internal/engine/config/configtest"
-	"dcm/internal/engine/config/source"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/source"
 )
 
 func FuzzImport(f *testing.F) {

@@ -1,13 +1,14 @@
 package importer
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/rule"
-	"dcm/internal/engine/config/source"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 )
 
 // Import converts the Kubernetes form to the text of a dcm.toml. The text is a config.json, or a

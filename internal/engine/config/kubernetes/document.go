@@ -1,10 +1,11 @@
 package kubernetes
 
 import (
-	"dcm/internal/engine/config/rule"
-	"dcm/internal/engine/config/source"
 	"regexp"
 	"strings"
+
+	"dcm/internal/engine/config/rule"
+	"dcm/internal/engine/config/source"
 )
 
 // DocumentKey is the key of the document in the data of a ConfigMap.

@@ -1,11 +1,12 @@
 package rule
 
 import (
-	"dcm/internal/engine/config/source"
-	"dcm/internal/sanitize"
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"dcm/internal/engine/config/source"
+	"dcm/internal/sanitize"
 )
 
 // Duration is the rule of a duration with a unit. For a number, the error suggests the unit usual.

@@ -1,10 +1,11 @@
 package rule
 
 import (
-	"dcm/internal/engine/config/source"
 	"fmt"
 	"maps"
 	"slices"
+
+	"dcm/internal/engine/config/source"
 )
 
 // Rule checks a value: its type, then its content. A schema consists of rules.

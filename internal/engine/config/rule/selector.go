@@ -1,9 +1,10 @@
 package rule
 
 import (
+	"fmt"
+
 	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
-	"fmt"
 )
 
 // Selectors is the rule of an array of GPUs without repetitions.

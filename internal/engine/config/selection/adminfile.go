@@ -1,13 +1,14 @@
 package selection
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/source"
-	"dcm/internal/sanitize"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/source"
+	"dcm/internal/sanitize"
 )
 
 // admin is the administrator's file as it was read.

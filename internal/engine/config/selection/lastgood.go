@@ -1,13 +1,14 @@
 package selection
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/source"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/source"
 )
 
 // keptHead is the head of the saved file.

@@ -1,12 +1,13 @@
 package selection
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/configtest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
 )
 
 // A key that is left out of the copy would have its default where the files are

@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"dcm/internal/linux/atomicfile"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/atomicfile"
 	"dcm/internal/sanitize"
 )
 

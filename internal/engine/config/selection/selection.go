@@ -1,7 +1,6 @@
 package selection
 
 import (
-	"dcm/internal/linux/filelock"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
+	"dcm/internal/linux/filelock"
 )
 
 // Select selects the profile persistently, by its line in dcm.toml, and ends a selection until reboot.

@@ -1,9 +1,6 @@
 package selection
 
 import (
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/configtest"
-	"dcm/internal/engine/config/source"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/config/configtest"
+	"dcm/internal/engine/config/source"
 )
 
 // three profiles, defined below what selects.

@@ -2,14 +2,15 @@ package source
 
 import (
 	"cmp"
-	"dcm/internal/sanitize"
-	"dcm/internal/sorting"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
+
+	"dcm/internal/sanitize"
+	"dcm/internal/sorting"
 )
 
 // Problem is an error in the configuration.

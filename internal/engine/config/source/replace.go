@@ -1,7 +1,6 @@
 package source
 
 import (
-	"dcm/internal/linux/atomicfile"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"dcm/internal/linux/atomicfile"
 )
 
 // ReplaceFile atomically replaces the file at path. The new file has the owner, mode and extended

@@ -1,14 +1,14 @@
 package gather
 
 import (
-	"dcm/internal/engine/host"
-	"dcm/internal/engine/host/hosttest"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
 	"dcm/internal/frontends/status"
 )
 

@@ -1,17 +1,17 @@
 package gather
 
 import (
-	"dcm/internal/engine/host"
-	"dcm/internal/engine/host/hosttest"
-	"dcm/internal/leases/reservation"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/host/hosttest"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/reservation"
 	"dcm/internal/testkit/sim"
 	"dcm/internal/testkit/sim/simtest"
 )

@@ -2,12 +2,13 @@ package gather
 
 import (
 	"context"
+	"fmt"
+	"slices"
+
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/frontends/status"
 	"dcm/internal/leases/reservation"
-	"fmt"
-	"slices"
 )
 
 // unconfined describes why a unit is not confined to its partitions. ok is false if it is confined.

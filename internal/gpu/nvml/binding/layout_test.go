@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"dcm/internal/gpu/nvml/standin"
-
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/nvml/standin"
 )
 
 // program prints the sizes and offsets that a C compiler gives the structures.

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"dcm/internal/gpu/partition"
-
 	"github.com/google/go-cmp/cmp"
+
+	"dcm/internal/gpu/partition"
 )
 
 func full(t *testing.T) State {

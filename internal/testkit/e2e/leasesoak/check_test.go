@@ -1,11 +1,12 @@
 package leasesoak
 
 import (
-	"github.com/google/go-cmp/cmp"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"dcm/internal/engine/runstate"
 )
