@@ -104,7 +104,7 @@ func doors() map[string]string {
 		"leaseservice.Partitions.resolve":         escapes,
 		"leaseservice.editedUnits":                compared,
 		"leaseservice.processes.cgroup":           "a path to read, escaped where it is printed",
-		"leaseservice.processes.unpopulated":      compared,
+		"leaseservice.processes.populated":        compared,
 		"leaseservice.serviceCgroups":             "names that runningServices compares with those of reservations and claims",
 		"leaseservice.processes.emptyScopes":      "takes names of leases, and no others",
 		"leaseservice.processes.Within":           compared,

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"dcm/internal/engine/host"
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/unitname"
@@ -81,15 +83,25 @@ func isLease(unit string) bool {
 
 // Empty reports whether a unit in dcm.slice has no process, or does not exist.
 func (p processes) Empty(unit string) bool {
-	_, err := os.Stat(p.unitDir(unit))
-	return errors.Is(err, fs.ErrNotExist) || p.unpopulated(unit)
+	populated, _ := p.populated(unit)
+	return !populated
 }
 
 // unpopulated reports whether a unit in dcm.slice has a cgroup without processes. A unit without
 // cgroup is being started or stopped.
 func (p processes) unpopulated(unit string) bool {
+	populated, exists := p.populated(unit)
+	return exists && !populated
+}
+
+// populated reports whether a unit in dcm.slice has processes, and whether its cgroup exists. A cgroup
+// that cannot be read counts as populated. If it is removed during the read, kernfs returns ENODEV.
+func (p processes) populated(unit string) (yes, exists bool) {
 	text, err := os.ReadFile(filepath.Join(p.unitDir(unit), "cgroup.events"))
-	return err == nil && slices.Contains(strings.Split(string(text), "\n"), "populated 0")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return false, false
+	}
+	return err != nil || !slices.Contains(strings.Split(string(text), "\n"), "populated 0"), true
 }
 
 // emptyScopes returns the scopes without processes that dcm has created.

@@ -68,6 +68,29 @@ func TestUnpopulated(t *testing.T) {
 	}
 }
 
+// A cgroup can be removed between two system calls: the directory is found, and its files are not.
+func TestEmpty(t *testing.T) {
+	root := t.TempDir()
+	p := processes{&host.Host{Root: root}}
+	dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice")
+	for unit, events := range map[string]string{"empty.scope": "populated 0\nfrozen 0\n", "used.scope": "populated 1\nfrozen 0\n", "removed.scope": ""} {
+		if err := os.MkdirAll(filepath.Join(dir, unit), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if events == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, unit, "cgroup.events"), []byte(events), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for unit, want := range map[string]bool{"empty.scope": true, "used.scope": false, "removed.scope": true, "absent.scope": true} {
+		if got := p.Empty(unit); got != want {
+			t.Errorf("Empty(%s): got %t, want %t", unit, got, want)
+		}
+	}
+}
+
 func TestEmptyScopes(t *testing.T) {
 	p := processes{&host.Host{Root: t.TempDir()}}
 	if got := p.emptyScopes(); got != nil {
