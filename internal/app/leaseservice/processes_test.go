@@ -47,18 +47,22 @@ func TestInside(t *testing.T) {
 	}
 }
 
-func TestUnpopulated(t *testing.T) {
-	root := t.TempDir()
-	p := processes{&host.Host{Root: root}}
-	for unit, events := range map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""} {
-		dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice", unit)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+// putEvents writes cgroup.events of units in dcm.slice.
+func putEvents(t *testing.T, p processes, units map[string]string) {
+	t.Helper()
+	for unit, events := range units {
+		if err := os.MkdirAll(p.unitDir(unit), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(p.unitDir(unit), "cgroup.events"), []byte(events), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+func TestUnpopulated(t *testing.T) {
+	p := processes{&host.Host{Root: t.TempDir()}}
+	putEvents(t, p, map[string]string{"a.scope": "populated 0\nfrozen 0\n", "b.scope": "populated 1\nfrozen 0\n", "c.scope": ""})
 	// Where there is none of a lease's, systemd is not asked: there is none here.
 	EndEmptyScopes(t.Context(), p.host, slog.New(slog.DiscardHandler))
 	for unit, want := range map[string]bool{"a.scope": true, "b.scope": false, "c.scope": false, "d.scope": false} {
@@ -70,19 +74,10 @@ func TestUnpopulated(t *testing.T) {
 
 // A cgroup can be removed between two system calls: the directory is found, and its files are not.
 func TestEmpty(t *testing.T) {
-	root := t.TempDir()
-	p := processes{&host.Host{Root: root}}
-	dir := filepath.Join(root, "sys/fs/cgroup/dcm.slice")
-	for unit, events := range map[string]string{"empty.scope": "populated 0\nfrozen 0\n", "used.scope": "populated 1\nfrozen 0\n", "removed.scope": ""} {
-		if err := os.MkdirAll(filepath.Join(dir, unit), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if events == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, unit, "cgroup.events"), []byte(events), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	p := processes{&host.Host{Root: t.TempDir()}}
+	putEvents(t, p, map[string]string{"empty.scope": "populated 0\nfrozen 0\n", "used.scope": "populated 1\nfrozen 0\n"})
+	if err := os.Mkdir(p.unitDir("removed.scope"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	for unit, want := range map[string]bool{"empty.scope": true, "used.scope": false, "removed.scope": true, "absent.scope": true} {
 		if got := p.Empty(unit); got != want {
@@ -97,18 +92,10 @@ func TestEmptyScopes(t *testing.T) {
 		t.Errorf("without the slice there are %q", got)
 	}
 	const lease, waiting = "dcm-lease-1000-4f1c09aa.scope", "dcm-wait-1000-4f1c09aa.scope"
-	for unit, events := range map[string]string{
+	putEvents(t, p, map[string]string{
 		lease: "populated 0\n", waiting: "populated 0\n", "dcm-wait-1000-00000000.scope": "populated 1\n", "dcm-exclusive-0-00000000.scope": "populated 1\n",
 		"vllm.service": "populated 0\n", "dcm-vllm.slice": "populated 0\n",
-	} {
-		dir := p.host.Path("sys/fs/cgroup/dcm.slice", unit)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.events"), []byte(events), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	if got, want := p.emptyScopes(), []string{lease, waiting}; !slices.Equal(got, want) {
 		t.Errorf("abandoned are %q, want %q", got, want)
 	}

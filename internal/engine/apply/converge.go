@@ -52,7 +52,7 @@ func (r *run) converge(ctx context.Context, want partition.Layout, devices []gpu
 // resolves.
 func (r *run) attempt(ctx context.Context, want partition.Layout, round partition.Steps) (again bool, err error) {
 	first := begun(r.rec.Run().Steps)
-	if err := r.make(ctx, want, round); err != nil {
+	if err := r.make(ctx, want, round, first); err != nil {
 		err = r.noRoom(ctx, want, round, first, err)
 		return err == nil, err
 	}
@@ -60,8 +60,8 @@ func (r *run) attempt(ctx context.Context, want partition.Layout, round partitio
 }
 
 // make executes one round of a plan. A stop request does not interrupt a round; it prevents
-// the next one.
-func (r *run) make(ctx context.Context, want partition.Layout, round partition.Steps) error {
+// the next one. The steps of the round are recorded from the index first.
+func (r *run) make(ctx context.Context, want partition.Layout, round partition.Steps, first int) error {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -72,7 +72,6 @@ func (r *run) make(ctx context.Context, want partition.Layout, round partition.S
 	ctx = context.WithoutCancel(ctx)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	first := begun(r.rec.Run().Steps)
 	err := r.node.Executor.Execute(within, round, r.rec.step)
 	switch {
 	case round.Reloads():

@@ -3,7 +3,6 @@ package apply
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -99,13 +98,12 @@ func (n *afterFirst) Execute(ctx context.Context, steps []partition.Step, tell g
 // A GPU that is bound again after its switch has the driver's default mode. The report names it, since a retry
 // succeeds. A switch without effect is another failure.
 func TestRun_NamesGPUBoundAgain(t *testing.T) {
-	const spx = partition.SPX
 	for _, tt := range []struct {
 		name  string
 		fault sim.Fault // in the first change
 		then  []sim.Fault
 		gone  partition.Address
-		want  string // a part of the error; "" for success
+		want  string // a part of the error
 	}{
 		{name: "removed and found again", then: []sim.Fault{{Vanish: true}, {Appear: true}}, gone: third, want: "it was removed and found again"},
 		{name: "removed", then: []sim.Fault{{Vanish: true}}, gone: third, want: "is gone"},
@@ -126,12 +124,11 @@ func TestRun_NamesGPUBoundAgain(t *testing.T) {
 					}
 				}
 			}}
-			rec := NewRecorder(runstate.Run{ID: "test"}, slog.New(slog.DiscardHandler), func(runstate.Run) {})
-			run := Run(t.Context(), nodeOf(node, b.node.Drivers()), profile(partition.CPX, partition.NPS1), b.opt, rec)
+			run := Run(t.Context(), nodeOf(node, b.node.Drivers()), profile(partition.CPX, partition.NPS1), b.opt, b.recorder())
 			if run.Error == nil || run.Error.Gone != tt.gone || !strings.Contains(run.Error.Text, tt.want) {
 				t.Fatalf("%s, error %+v; want %q for %q", run.Result, run.Error, tt.want, tt.gone)
 			}
-			if got := b.modes(); !strings.Contains(got, string(spx)) || strings.Contains(got, "CPX") {
+			if got := b.modes(); !strings.Contains(got, string(partition.SPX)) || strings.Contains(got, "CPX") {
 				t.Errorf("after the undo: %s", got)
 			}
 			if run := b.run(profile(partition.CPX, partition.NPS1)); run.Error != nil {

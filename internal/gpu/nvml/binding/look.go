@@ -85,7 +85,7 @@ func (k looker) readInstances(usage bool) error {
 	for range mostReads {
 		k.gpu.Instances, k.gpu.Devices, k.gpu.Notes = nil, nil, notes
 		err := k.readInstancesOnce(usage)
-		if err == nil && k.devicesMissing() == 0 || err != nil && !mayHaveChanged(err) {
+		if err == nil && k.allHaveDevices() || err != nil && !mayHaveChanged(err) {
 			return err
 		}
 		now := fmt.Sprint(k.gpu.Instances, k.deviceIDs(), err)
@@ -117,18 +117,17 @@ func mayHaveChanged(err error) bool {
 	return status == nvml.StatusNotFound || status == nvml.StatusInvalidArgument || kindOf(err) == nvml.Garbage
 }
 
-// devicesMissing returns how many compute instances have no MIG device. The driver lists one for
+// allHaveDevices reports whether each compute instance has a MIG device. The driver lists one for
 // each.
-func (k looker) devicesMissing() int {
-	missing := 0
+func (k looker) allHaveDevices() bool {
 	for _, i := range k.gpu.Instances {
 		for _, c := range i.Compute {
 			if !slices.ContainsFunc(k.gpu.Devices, func(d nvml.Device) bool { return d.GPUInstance == i.ID && d.ComputeInstance == c.ID }) {
-				missing++
+				return false
 			}
 		}
 	}
-	return missing
+	return true
 }
 
 func (k looker) deviceIDs() []string {
