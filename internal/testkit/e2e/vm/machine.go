@@ -165,25 +165,50 @@ func (p *process) stop() error {
 	return errors.Join(errs...)
 }
 
-// booted waits until the guest's systemd has finished starting up. A failed unit is no
-// error.
+// booted waits until the guest's systemd has finished starting up. A failed unit is no error. If the kernel
+// panics, the machine boots again, and that boot counts.
 func (m *Machine) booted(ctx context.Context) error {
 	select {
 	case _, ok := <-m.running.line.Hello:
 		if !ok {
-			return fmt.Errorf("the virtual machine ended during its boot\n%s", m.Console())
+			return m.endedInBoot()
 		}
 	case <-ctx.Done():
 		return fmt.Errorf("the agent in the virtual machine did not start: %w\n%s", ctx.Err(), m.Console())
 	}
-	r, err := m.Run(ctx, "systemctl", "is-system-running", "--wait")
-	if err != nil {
-		return err
+	for {
+		again, err := m.startedUp(ctx)
+		if !again {
+			return err
+		}
 	}
-	if state := strings.TrimSpace(r.Stdout); state != "running" && state != "degraded" {
-		return fmt.Errorf("the system is %q after the boot: %s", state, r.Stderr)
+}
+
+// startedUp waits for the end of a boot. It returns true if the agent of another boot starts before that.
+func (m *Machine) startedUp(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		r, err := m.Run(ctx, "systemctl", "is-system-running", "--wait")
+		if state := strings.TrimSpace(r.Stdout); err == nil && state != "running" && state != "degraded" {
+			err = fmt.Errorf("the system is %q after the boot: %s", state, r.Stderr)
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return false, err
+	case _, ok := <-m.running.line.Hello:
+		if !ok {
+			return false, m.endedInBoot()
+		}
+		return true, nil
 	}
-	return nil
+}
+
+func (m *Machine) endedInBoot() error {
+	return fmt.Errorf("the virtual machine ended during its boot\n%s", m.Console())
 }
 
 // Run runs a command in the guest, as root. Its exit status is no error.
