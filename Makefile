@@ -72,7 +72,8 @@ help:
 #:   soak-leases       leases that come and go, for SOAK=10m
 #:   soak-make         leases that make their partitions, for SOAK=10m or SOAK=5000 leases
 #:   test-vm           a real Debian kernel in QEMU, with modules that stand in for GPUs and
-#:                     driver; needs qemu-system-x86 qemu-utils mmdebstrap cpio; VM=trixie
+#:                     driver; needs qemu-system-x86 qemu-utils mmdebstrap cpio; VM=trixie;
+#:                     ALL=1 adds the long scenarios
 #:   soak-vm           random kills and power cuts on such a node, for SOAK=10m
 #:   vm                a root shell on such a node; KERNEL=trixie
 #:   test-nvidia       every MIG geometry on every kind of node
@@ -237,9 +238,10 @@ SOAK ?= 10m
 
 # dcm on a real kernel in virtual machines, with kernel modules that stand in for GPUs and
 # driver. Hardware virtualisation is not needed. VM lists the guests, of
-# bookworm,trixie,backports,selinux,dmem.
+# bookworm,trixie,backports,selinux,dmem. With ALL=1 the long scenarios run too, among them a
+# power cut and hotplug in each phase of a change.
 test-vm:
-	DCM_VM=$(VM) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
+	DCM_VM=$(VM) DCM_VM_ALL=$(ALL) $(GO) test -count=1 -timeout=0 -v ./internal/testkit/e2e/vm
 
 VM ?= trixie
 

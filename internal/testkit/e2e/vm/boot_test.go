@@ -14,9 +14,9 @@ func kexecBoot(m machine) {
 	m.run("dcm verify cpx-nps4")
 }
 
-// eightGPUs: eight GPUs in CPX have 64 partitions after a boot, and the clients start after
+// eightGPUsBoot: eight GPUs in CPX have 64 partitions after a boot, and the clients start after
 // dcm-apply.
-func eightGPUs(m machine) {
+func eightGPUsBoot(m machine) {
 	m.use("cpx-nps4")
 	m.expect(modes, "8 CPX 8 NPS4")
 	m.must(m.Reboot)

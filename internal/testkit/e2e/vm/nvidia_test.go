@@ -6,45 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
-	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/testkit/e2e/vm"
-	"dcm/internal/testkit/testdeadline"
 )
 
 // nvidiaOptions is a machine with two NVIDIA GPUs and no other GPUs.
 var nvidiaOptions = vm.Options{GPUs: 2, Kernel: []string{"fakehive.nvidia=2"}}
-
-// nvidiaGPUs are the scenarios with NVIDIA GPUs. Each gets a new machine.
-func nvidiaGPUs(m machine) {
-	m.must(m.PowerCut)
-	ctx, cancel := testdeadline.Context(m.t.Context(), 10*time.Minute)
-	defer cancel()
-	image, err := m.images.disk.Image(ctx, nvidiaOptions)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	for _, s := range []scenario{
-		{"reboot", nvidiaOptions, migReboot},
-		{"holders", nvidiaOptions, migHolders},
-		{"nvidia_drm", nvidiaOptions, migDRM},
-		{"reservations and leases", nvidiaOptions, migDevices},
-	} {
-		m.t.Run(s.name, func(t *testing.T) {
-			v, err := image.Restore()
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			n := watched(t, v, m.images)
-			n.configureNVIDIA()
-			s.run(n)
-			t.Logf("%s: %.1f s", s.name, time.Since(began).Seconds())
-		})
-	}
-}
 
 // migSettings are profiles for both GPUs, and a client that has one open.
 const migSettings = `profile = "off"
@@ -58,8 +26,8 @@ mig = { "1g.10gb" = 7 }
 mig = { "3g.40gb" = 2 }
 `
 
-// configureNVIDIA replaces the services for AMD GPUs.
-func (m machine) configureNVIDIA() {
+// configureMIG replaces the services for AMD GPUs.
+func (m machine) configureMIG() {
 	m.t.Helper()
 	m.run("systemctl disable --now " + clients + "; systemctl reset-failed")
 	m.put("/etc/systemd/system/inference.service", "[Service]\nExecStart=sh -c 'exec 3<>/dev/nvidia0 && exec sleep infinity'\n[Install]\nWantedBy=multi-user.target\n")
@@ -78,6 +46,7 @@ const instances = `ls -d /proc/driver/nvidia/capabilities/gpu*/mig/gi* 2>/dev/nu
 // migReboot: the driver shows the instances that dcm creates. A reboot loses them, and dcm creates them
 // again before the clients start.
 func migReboot(m machine) {
+	m.configureMIG()
 	m.expect(instances, "0")
 	m.use("small")
 	m.expect(instances, "14")
@@ -92,6 +61,7 @@ func migReboot(m machine) {
 // migHolders: dcm names a process that has a node of a GPU open, stops no client, and makes the change after
 // the process has ended.
 func migHolders(m machine) {
+	m.configureMIG()
 	m.run("modprobe nvidia-drm modeset=0")
 	m.use("small")
 	before := m.run("systemctl show --property=MainPID --value inference")
@@ -116,6 +86,7 @@ func migHolders(m machine) {
 
 // migDRM: a kernel module holds the GPUs to show them on displays.
 func migDRM(m machine) {
+	m.configureMIG()
 	m.run("modprobe nvidia-drm")
 	r := m.try("dcm use small")
 	m.t.Logf("%d\n%s%s\n%s", r.Code, r.Stdout, r.Stderr, m.try("dcm status; dcm holders; dcm gpus").Stdout)
@@ -130,6 +101,7 @@ func migDRM(m machine) {
 
 // migDevices: the guard, a reservation and a lease confine processes to the nodes of instances.
 func migDevices(m machine) {
+	m.configureMIG()
 	m.put("/etc/systemd/system/holder.service", "[Service]\nExecStart=sleep infinity\n")
 	m.put("/etc/dcm/dcm.toml", migSettings+"[[reservation]]\nunit = \"holder.service\"\npartitions = 2\nexclusive = true\n")
 	m.run("systemctl daemon-reload")

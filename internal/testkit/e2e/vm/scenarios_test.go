@@ -7,37 +7,50 @@ import (
 	"dcm/internal/testkit/e2e/vm"
 )
 
+var twoGPUs, eightGPUs = vm.Options{GPUs: 2}, vm.Options{GPUs: 8}
+
+// scenarios returns those of each run. Together they take less than 10 minutes on two processors that emulate
+// the machines, if the cache has the disk and the booted machines.
 func scenarios() []scenario {
-	two := vm.Options{GPUs: 2}
 	return []scenario{
-		{"flow", two, flow},
-		{"busy unload", two, busyUnload},
-		{"removed node", two, removedNode},
-		{"mapped memory", two, mappedMemory},
-		{"text console", two, textConsole},
-		{"in flight", two, inFlight},
-		{"false node", two, falseNode},
-		{"scattered minors", two, scatteredMinors},
-		{"reload by hand", two, reloadByHand},
-		{"unbind and bind", two, unbindAndBind},
-		{"hotplug in a change", two, hotplugInChange},
-		{"soft-reboot", two, softReboot},
-		{"kexec", two, kexecBoot},
-		{"systemd re-executed", two, systemdReexecuted},
-		{"guard", two, guard},
-		{"lease limits", two, leaseLimits},
-		{"AppArmor", vm.Options{GPUs: 2, Kernel: []string{"apparmor=1", "security=apparmor"}}, appArmor},
-		{"lockdown", two, lockdown},
-		{"containers", two, containers},
-		{"Slurm", two, slurmJobs},
-		{"power cuts", two, powerCuts},
-		{"eight GPUs", vm.Options{GPUs: 8}, eightGPUs},
-		{"first change", two, firstChange},
-		{"held and failed", two, heldAndFailed},
-		{"single GPU", vm.Options{GPUs: 8}, singleGPU},
+		{"MIG after a reboot", nvidiaOptions, migReboot},
+		{"power cuts in few phases", twoGPUs, func(m machine) { powerCuts(m, fewPhases()) }},
+		{"flow", twoGPUs, flow},
+		{"busy unload", twoGPUs, busyUnload},
+		{"kexec", twoGPUs, kexecBoot},
+		{"guard", twoGPUs, guard},
+		{"first change", twoGPUs, firstChange},
+		{"held and failed", twoGPUs, heldAndFailed},
+		{"unbind and bind", twoGPUs, unbindAndBind},
+		{"lease limits", twoGPUs, leaseLimits},
+		{"soft-reboot", twoGPUs, softReboot},
+		{"removed node", twoGPUs, removedNode},
+		{"mapped memory", twoGPUs, mappedMemory},
+		{"in flight", twoGPUs, inFlight},
+		{"scattered minors", twoGPUs, scatteredMinors},
+		{"systemd re-executed", twoGPUs, systemdReexecuted},
+		{"false node", twoGPUs, falseNode},
+	}
+}
+
+// longScenarios returns those that do not fit into the time of the others.
+func longScenarios() []scenario {
+	return []scenario{
+		{"power cuts", twoGPUs, func(m machine) { powerCuts(m, phases()) }},
+		{"hotplug in a change", twoGPUs, hotplugInChange},
 		{"single NVIDIA GPU", vm.Options{GPUs: 8, Kernel: []string{"fakehive.nvidia=8"}}, singleNVIDIA},
+		{"single GPU", eightGPUs, singleGPU},
 		{"rolling MIG", nvidiaOptions, rollingMIG},
-		{"NVIDIA", two, nvidiaGPUs},
+		{"MIG and holders", nvidiaOptions, migHolders},
+		{"MIG and nvidia_drm", nvidiaOptions, migDRM},
+		{"MIG devices", nvidiaOptions, migDevices},
+		{"eight GPUs", eightGPUs, eightGPUsBoot},
+		{"text console", twoGPUs, textConsole},
+		{"reload by hand", twoGPUs, reloadByHand},
+		{"AppArmor", vm.Options{GPUs: 2, Kernel: []string{"apparmor=1", "security=apparmor"}}, appArmor},
+		{"lockdown", twoGPUs, lockdown},
+		{"containers", twoGPUs, containers},
+		{"Slurm", twoGPUs, slurmJobs},
 	}
 }
 
@@ -45,8 +58,8 @@ func scenarios() []scenario {
 // and other scenarios do not run on them.
 func special() map[string][]scenario {
 	return map[string][]scenario{
-		"dmem":    {{"memory of shares", vm.Options{GPUs: 2}, sharedMemory}},
-		"selinux": {{"SELinux", vm.Options{GPUs: 2}, seLinux}},
+		"dmem":    {{"memory of shares", twoGPUs, sharedMemory}},
+		"selinux": {{"SELinux", twoGPUs, seLinux}},
 	}
 }
 

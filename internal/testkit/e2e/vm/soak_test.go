@@ -33,7 +33,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := restore(t, openDisk(t, guest, p), vm.Options{GPUs: 2})
+	m := restore(t, openDisk(t, guest, p), twoGPUs)
 	m.run(`printf '%s' "$1" >>/etc/dcm/dcm.toml`, powerCutProfiles)
 	m.use("split")
 	seed := rand.Uint64()

@@ -2,8 +2,10 @@ package vm_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +22,8 @@ const waitLimit = 2 * time.Minute
 // machines is the number of concurrent machines, for `make test-vm` on two processors.
 const machines = 2
 
-// TestVM runs dcm on a real kernel. DCM_VM names the guests, separated by commas.
+// TestVM runs dcm on a real kernel. DCM_VM names the guests, separated by commas. DCM_VM_ALL=1 adds the long
+// scenarios.
 func TestVM(t *testing.T) {
 	names := os.Getenv("DCM_VM")
 	if names == "" {
@@ -33,7 +36,6 @@ func TestVM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turns := make(chan struct{}, machines)
 	for name := range strings.SplitSeq(names, ",") {
 		guest, ok := vm.Guests()[name]
 		if !ok {
@@ -41,22 +43,40 @@ func TestVM(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			disk := openDisk(t, guest, p)
-			rows, ok := special()[name]
-			if !ok {
-				rows = scenarios()
-			}
-			for other, elsewhere := range special() {
-				for _, tt := range elsewhere {
-					if other != name {
-						t.Run(tt.name, func(t *testing.T) { t.Skipf("runs on the guest %s only", other) })
-					}
+			for other, rows := range special() {
+				if other != name {
+					skip(t, rows, fmt.Sprintf("runs on the guest %s only", other))
 				}
 			}
-			for _, tt := range rows {
+			rows, ok := special()[name]
+			switch {
+			case ok:
+			case os.Getenv("DCM_VM_ALL") != "":
+				rows = append(longScenarios(), scenarios()...)
+			default:
+				rows = scenarios()
+				skip(t, longScenarios(), "takes long and runs with DCM_VM_ALL=1, which make test-vm ALL=1 sets")
+			}
+			run(t, disk, rows)
+		})
+	}
+}
+
+func skip(t *testing.T, rows []scenario, reason string) {
+	for _, tt := range rows {
+		t.Run(tt.name, func(t *testing.T) { t.Skip(reason) })
+	}
+}
+
+// run starts the scenarios in their order, as many at a time as there are machines. Parallel subtests would
+// start in any order.
+func run(t *testing.T, disk *vm.Disk, rows []scenario) {
+	next := make(chan scenario)
+	var workers sync.WaitGroup
+	for range machines {
+		workers.Go(func() {
+			for tt := range next {
 				t.Run(tt.name, func(t *testing.T) {
-					t.Parallel()
-					turns <- struct{}{}
-					defer func() { <-turns }()
 					began := time.Now()
 					tt.run(restore(t, disk, tt.options))
 					t.Logf("%s: %.1f s", tt.name, time.Since(began).Seconds())
@@ -64,6 +84,11 @@ func TestVM(t *testing.T) {
 			}
 		})
 	}
+	for _, tt := range rows {
+		next <- tt
+	}
+	close(next)
+	workers.Wait()
 }
 
 type scenario struct {
@@ -88,14 +113,10 @@ func openDisk(t *testing.T, g vm.Guest, p vm.Product) *vm.Disk {
 	return disk
 }
 
-// images are the booted machines of a guest, by their options.
-type images struct{ disk *vm.Disk }
-
 // machine is a virtual machine in a test. Its errors fail the test.
 type machine struct {
 	*vm.Machine
-	t      *testing.T
-	images images
+	t *testing.T
 }
 
 // restore returns a machine that has just booted.
@@ -111,11 +132,7 @@ func restore(t *testing.T, disk *vm.Disk, o vm.Options) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return watched(t, v, images{disk})
-}
-
-func watched(t *testing.T, v *vm.Machine, i images) machine {
-	m := machine{v, t, i}
+	m := machine{v, t}
 	t.Cleanup(func() {
 		if t.Failed() {
 			ctx, cancel := testdeadline.Context(context.Background(), waitLimit)
