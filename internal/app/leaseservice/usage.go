@@ -109,7 +109,7 @@ func activeSince(ctx context.Context, conn *systemd.Conn, holders map[string][]s
 	}
 	maps.DeleteFunc(services, func(_ string, is bool) bool { return !is })
 	if len(services) == 0 {
-		return nil, nil
+		return make(map[string]time.Time), nil
 	}
 	return conn.Units.Since(ctx, slices.Sorted(maps.Keys(services)))
 }

@@ -2,6 +2,7 @@ package reservations
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -14,6 +15,9 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/made"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
 )
 
@@ -55,6 +59,26 @@ func listed(t *testing.T, h *host.Host, kind string, p runstate.Partitions) {
 	p.Parts = []runstate.Part{{Name: "0000:05:00.0-0", GPU: "0000:05:00.0", Kind: kind, Render: "/dev/dri/renderD128"}}
 	if err := errors.Join(os.MkdirAll(h.Runtime(), 0o755), runstate.PartitionsIn(h.Runtime()).Write(p)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// On a host without another reservation nothing has created /dev/dcm before the first service creates its
+// instance.
+func TestPublishParts_FirstLinks(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	n := made.Name{Lease: "llm.service", GPU: "0000:61:00.0", Profile: "1g.10gb", Start: 3}
+	listed(t, h, "nvidia 1g.10gb", runstate.Partitions{Reservations: []runstate.Reservation{{Name: "llm", Unit: "llm.service", Make: n.Profile}}})
+	if err := os.MkdirAll(filepath.Join(h.Path(made.Dir), n.String()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	devices := []gpu.Device{{GPU: partition.GPU{Address: n.GPU, Vendor: partition.NVIDIA}, Parts: []gpu.Part{{Index: n.Start, Profile: n.Profile, Node: "/dev/nvidia-caps/nvidia-cap30"}}}}
+	s := Publisher{Host: h, Node: host.OpenNode(h, nil), Devices: func(context.Context) ([]gpu.Device, error) { return devices, nil }, Log: slog.New(slog.DiscardHandler)}
+	if err := s.PublishParts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, err := (lease.Links{Dir: h.Path("dev/dcm")}).Read()
+	if diff := cmp.Diff(map[string][]string{"llm": {"/dev/nvidia-caps/nvidia-cap30"}}, now); diff != "" || err != nil {
+		t.Errorf("links, %v, (-want +got):\n%s", err, diff)
 	}
 }
 

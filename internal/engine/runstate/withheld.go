@@ -25,11 +25,11 @@ func WithheldIn(dir string) Withheld { return Withheld{filepath.Join(dir, unitna
 // Read returns the GPUs for which clients are withheld, by client. A client whose file was not written
 // completely has none.
 func (w Withheld) Read() (map[string][]partition.Address, error) {
+	out := make(map[string][]partition.Address)
 	entries, err := os.ReadDir(w.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return out, nil
 	}
-	out := make(map[string][]partition.Address)
 	for _, e := range entries {
 		text, bad := os.ReadFile(filepath.Join(w.Dir, e.Name()))
 		if bad != nil {

@@ -27,11 +27,11 @@ func TestWithheld(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	is("before", nil)
+	is("before", clients{})
 	do(w.Clear())
 	do(w.Keep(func(string, partition.Address) bool { return true }))
 	do(w.Add(nil))
-	is("none added", nil)
+	is("none added", clients{})
 	do(w.Add(clients{"a.service": {"3"}, `b\x2d@1.service`: {"4"}, "all.service": {"3", "4"}}))
 	do(w.Add(clients{"a.service": {"5", "3"}}))
 	is("added", clients{"a.service": {"3", "5"}, `b\x2d@1.service`: {"4"}, "all.service": {"3", "4"}})
@@ -41,5 +41,5 @@ func TestWithheld(t *testing.T) {
 	do(w.Keep(func(unit string, a partition.Address) bool { return a == "5" || unit == "all.service" && a == "4" }))
 	is("released", clients{"a.service": {"5"}, "all.service": {"4"}, "cut.service": nil})
 	do(w.Clear())
-	is("cleared", nil)
+	is("cleared", clients{})
 }

@@ -65,9 +65,10 @@ func inherited(h gpu.Holder, holders []gpu.Holder, listed map[int][]partition.Ad
 // vram_GPUID for each node (kfd_procfs_add_sysfs_files). The list of a process is nil if its
 // GPUs are unknown.
 func (k kfd) attachments(r gpu.Roots) (map[int][]partition.Address, error) {
+	out := make(map[int][]partition.Address)
 	pids, err := sysfs.Numbers(k.processes())
 	if errors.Is(err, fs.ErrNotExist) || len(pids) == 0 && err == nil {
-		return nil, nil
+		return out, nil
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +77,6 @@ func (k kfd) attachments(r gpu.Roots) (map[int][]partition.Address, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[int][]partition.Address)
 	for _, pid := range pids {
 		names, err := sysfs.Names(filepath.Join(k.processes(), strconv.Itoa(pid)))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -111,15 +111,15 @@ func attachedTo(names []string, owners map[string]partition.Address) []partition
 // owners returns the GPU of each KFD node by the node's gpu_id. Nodes whose GPU is unknown are
 // missing, as are those that the device cgroup hides.
 func (k kfd) owners(r gpu.Roots) (map[string]partition.Address, error) {
+	out := make(map[string]partition.Address)
 	dir, names, err := sysfs.ListDir(k.topology())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return out, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	out := make(map[string]partition.Address)
 	for _, name := range names {
 		id, err := dir.Read(filepath.Join(name, "gpu_id"))
 		if err != nil || id == "0" { // hidden, or a CPU

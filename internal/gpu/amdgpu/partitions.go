@@ -93,7 +93,7 @@ func readPartMemory(nodes sysfs.Dir, p *gpu.Part) error {
 func (n *detailReader) cardsByRenderMinor() (map[int]string, error) {
 	dir, names, err := sysfs.ListDir(n.roots.SysPath("class/drm"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return make(map[int]string), nil
 	}
 	if err != nil {
 		return nil, err

@@ -21,16 +21,14 @@ type Links struct{ Dir string }
 
 const linkName = "render"
 
-// Read returns the targets of each reservation's links, in their order.
+// Read returns the targets of each reservation's links, in their order. The map is empty, and not nil,
+// before the first links are written.
 func (l Links) Read() (map[string][]string, error) {
+	out := make(map[string][]string)
 	reservations, err := os.ReadDir(l.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read the reservations' links: %w", err)
 	}
-	out := make(map[string][]string)
 	for _, r := range reservations {
 		if name := r.Name(); r.IsDir() && sanitize.Text(name) == name { // otherwise it is no reservation
 			if out[name], err = l.of(name); err != nil {

@@ -124,8 +124,8 @@ func message(err error) string {
 
 func TestLinks(t *testing.T) {
 	l := Links{filepath.Join(t.TempDir(), "dcm")}
-	if got, err := l.Read(); got != nil || err != nil {
-		t.Errorf("without links: %v, %v", got, err)
+	if got, err := l.Read(); got == nil || len(got) > 0 || err != nil {
+		t.Errorf("without links: got %#v, %v, want a map that can be written to", got, err)
 	}
 	for _, want := range []map[string][]string{
 		{"a": {"/dev/dri/renderD128", "/dev/dri/renderD129"}, "b": {"/dev/dri/renderD130"}},
