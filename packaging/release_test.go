@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"dcm/internal/testkit/examples"
 )
 
 // repository is a clone of the checkout with an OpenPGP key of its own.
@@ -104,10 +106,38 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	r.run("cd dist/release && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --strict --check SHA256SUMS")
+	for _, command := range printed(t, "SECURITY.md", "Verify a release") {
+		t.Log(r.run("cd dist/release && " + command))
+	}
 	for _, program := range []string{"dcm", "dcm-service", "dcm-smi", "dcm-nvml", "dcm-guard"} {
 		r.run("grep -q pkg:golang/golang.org/x/sys dist/release/sbom/" + program + "_amd64.cdx.json dist/release/sbom/" + program + "_arm64.cdx.json")
 	}
 	if out, err := r.try("cd dist/release && echo >>dcm_77.0.0-1_amd64.deb && sha256sum --check SHA256SUMS"); err == nil {
 		t.Errorf("a changed package passes the check: %s", out)
 	}
+}
+
+// printed returns the commands of a section as a document prints them.
+func printed(t *testing.T, file, section string) []string {
+	t.Helper()
+	found, err := examples.Markdown(file, read(t, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range found {
+		commands, err := e.Commands()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range commands {
+			if e.Section == section && !e.Inline {
+				out = append(out, c.Text)
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s: no command in the section %s", file, section)
+	}
+	return out
 }

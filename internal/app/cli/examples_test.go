@@ -3,52 +3,78 @@ package cli
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
+	"dcm/internal/testkit/examples"
 	"dcm/internal/testkit/sim"
 	"dcm/internal/testkit/sim/simtest"
 )
 
-// reader executes the steps of a document on a simulated node.
+// printed returns the examples of all documents, with those of the help texts.
+func printed(t *testing.T) []examples.Example {
+	t.Helper()
+	all, err := examples.Documents("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range root(&host.Host{}, &console.Console{}, nil).Commands() {
+		found, err := examples.Help("dcm "+c.Name(), c.Example, c.Annotations["example"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// reader executes the steps of a document on a host without daemon.
 type reader struct {
 	*testing.T
 	root string
 }
 
-// newReader returns a reader with a node of that kind.
+// newReader returns a reader of a host with a simulated node of that kind, or without a GPU.
 func newReader(t *testing.T, kind string) reader {
 	t.Helper()
-	node := simtest.Start(t, kind, sim.Options{})
-	t.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	r := reader{t, t.TempDir()}
 	errs := []error{
-		os.Symlink("/proc", filepath.Join(r.root, "proc")), os.Symlink(node.Sys, filepath.Join(r.root, "sys")), os.Symlink(node.Dev, filepath.Join(r.root, "dev")),
+		os.Symlink("/proc", filepath.Join(r.root, "proc")),
 		os.MkdirAll(filepath.Join(r.root, "etc/dcm/dcm.toml.d"), 0o755), os.MkdirAll(filepath.Join(r.root, "run/dcm"), 0o755),
 		os.CopyFS(filepath.Join(r.root, "usr/lib/dcm/dcm.toml.d"), os.DirFS("../../../packaging/profiles")),
 	}
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
+	if kind == "" {
+		return r
+	}
+	node := simtest.Start(t, kind, sim.Options{})
+	t.Setenv("PATH", filepath.Dir(node.Modprobe)+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if err := errors.Join(os.Symlink(node.Sys, filepath.Join(r.root, "sys")), os.Symlink(node.Dev, filepath.Join(r.root, "dev"))); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
-// dcm runs a command line and returns its output.
-func (r reader) dcm(want int, line string) string {
+// dcm runs a command and returns its output.
+func (r reader) dcm(want int, words ...string) string {
 	r.Helper()
 	var out bytes.Buffer
 	con := &console.Console{Out: &out, Err: &out}
-	if got := Run(r.Context(), &host.Host{Root: r.root}, con, strings.Fields(line)); got != want {
-		r.Errorf("dcm %s ends with %d, want %d:\n%s", line, got, want, &out)
+	if got := Run(r.Context(), &host.Host{Root: r.root}, con, words); got != want {
+		r.Errorf("dcm %s: exit status %d, want %d:\n%s", strings.Join(words, " "), got, want, &out)
 	}
 	return out.String()
 }
@@ -60,169 +86,208 @@ func (r reader) put(file, text string) {
 	}
 }
 
-// applies puts a configuration in place and the profile that it selects on the GPUs.
+// configure installs an example on a node of that kind.
+func (r reader) configure(e examples.Example, kind string) {
+	r.Helper()
+	r.put("usr/lib/dcm/dcm.toml.d/zz-base.toml", e.Base(kind))
+	r.put("etc/dcm/dcm.toml", e.Text)
+}
+
+// accepts checks the configuration. A client of an example need not be installed.
+func (r reader) accepts(words ...string) {
+	r.Helper()
+	for line := range strings.Lines(r.dcm(exitcode.OK, append([]string{"check"}, words...)...)) {
+		if strings.Contains(line, "warning: ") && !strings.Contains(line, "not installed") {
+			r.Errorf("warning about an example: %s", line)
+		}
+	}
+}
+
+// applies installs a configuration and puts the profile that it selects on the GPUs.
 func (r reader) applies(text string) {
 	r.Helper()
 	r.put("etc/dcm/dcm.toml", text)
-	if said := r.dcm(exitcode.OK, "check"); strings.Contains(said, "warning: ") && !strings.Contains(said, "not installed") {
-		r.Errorf("an example is warned of:\n%s", said)
-	}
+	r.accepts()
 	r.dcm(exitcode.OK, "oneshot")
 	r.dcm(exitcode.OK, "verify")
 }
 
-// selecting is a configuration with that profile selected, as `dcm use` would write it.
-func selecting(text, profile string) string {
-	return regexp.MustCompile(`(?m)^profile = .*$`).ReplaceAllString(text, `profile = "`+profile+`"`)
-}
-
-func document(t *testing.T, file string) string {
+// profiles returns the profile that a configuration selects, and those that it defines.
+func profiles(t *testing.T, text string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../..", file))
-	if err != nil {
+	var c struct {
+		Profile  string
+		Profiles map[string]any
+	}
+	if _, err := toml.Decode(text, &c); err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
-}
-
-// blocks are the texts between two lines, without their common indentation.
-func blocks(text, from, to string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(`(?ms)^( *)`+from+`\n(.*?)^ *`+to+`$`).FindAllStringSubmatch(text, -1) {
-		out = append(out, strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n")[1:])
+	names := []string{c.Profile}
+	for name := range c.Profiles {
+		names = append(names, name)
 	}
-	return out
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "" })
 }
 
-func TestExamples_README(t *testing.T) {
+// TestExamples_Configurations: each printed configuration is loaded and fits the node that its text is about, and so does
+// each profile in it.
+func TestExamples_Configurations(t *testing.T) {
+	n := 0
+	for _, e := range printed(t) {
+		if e.Kind != examples.Config {
+			continue
+		}
+		n++
+		for _, kind := range e.Nodes() {
+			t.Run(e.String()+" "+kind, func(t *testing.T) {
+				r := newReader(t, "")
+				r.configure(e, kind)
+				r.accepts("--node", kind)
+				for _, name := range append(profiles(t, e.Text), profiles(t, e.Base(kind))...) {
+					if said := r.dcm(exitcode.Differs, "plan", name, "--node", kind); !strings.Contains(said, name) {
+						t.Errorf("plan of %s: got %s", name, said)
+					}
+				}
+			})
+		}
+	}
+	t.Logf("%d configurations", n)
+}
+
+// TestExamples_Applied: the configurations for AMD GPUs are applied, with each of their profiles.
+func TestExamples_Applied(t *testing.T) {
 	r := newReader(t, "mi300x-8")
-	readme := document(t, "README.md")
-	examples := blocks(readme, "```toml", "```")
-	if len(examples) != 2 {
-		t.Fatalf("the README has %d examples of a configuration, and this test follows two", len(examples))
-	}
-	r.followed(readme, "dcm plan cpx-nps4")
-	r.applies(examples[0])
-	// The second is of profiles, and is added to the first.
-	added := examples[0] + "\n" + examples[1]
-	r.applies(added)
-	r.applies(selecting(added, "mixed"))
-	r.applies(selecting(added, "cpx-nps4"))
-
-	if !strings.Contains(readme, "dcm import config.json | sudo tee /etc/dcm/dcm.toml.d/10-kubernetes.toml") {
-		t.Fatal("the README imports in another way")
-	}
-	document := filepath.Join(t.TempDir(), "config.json")
-	if err := os.WriteFile(document, []byte(kubernetes(t)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r.put("etc/dcm/dcm.toml.d/10-kubernetes.toml", r.dcm(exitcode.OK, "import "+document))
-	r.applies(selecting(examples[0], "cpx-profile"))
-}
-
-func kubernetes(t *testing.T) string {
-	t.Helper()
-	return document(t, "internal/testkit/e2e/kubernetes.json")
-}
-
-// followed checks that a command says each step that the document shows of it.
-func (r reader) followed(text, command string) {
-	r.Helper()
-	r.put("etc/dcm/dcm.toml", "")
-	_, shown, ok := strings.Cut(text, "    $ "+command+"\n")
-	if !ok {
-		r.Fatalf("nothing is shown of %s", command)
-	}
-	said := r.dcm(exitcode.Differs, strings.TrimPrefix(command, "dcm "))
-	for _, line := range regexp.MustCompile(`(?m)^ +\d\. .*$`).FindAllString(strings.Split(shown, "\n\n")[0], -1) {
-		if !strings.Contains(said, strings.TrimSpace(line)) {
-			r.Errorf("%s does not say %q:\n%s", command, strings.TrimSpace(line), said)
+	for _, e := range printed(t) {
+		if e.Kind != examples.Config || !slices.Contains(e.Nodes(), "mi300x-8") || e.File == "packaging/dcm.toml" && len(profiles(t, e.Text)) == 0 {
+			continue
+		}
+		r.put("usr/lib/dcm/dcm.toml.d/zz-base.toml", strings.TrimPrefix(e.Base("mi300x-8"), "profile = \"base\"\n"))
+		names := profiles(t, e.Text)
+		if len(names) == 0 {
+			names = []string{"base"}
+		}
+		for _, name := range names {
+			text := regexp.MustCompile(`(?m)^profile *=.*$`).ReplaceAllString(e.Text, "")
+			if r.applies("profile = \"" + name + "\"\n" + text); t.Failed() {
+				t.Fatalf("%s: profile %q", e, name)
+			}
 		}
 	}
 }
 
-func TestExamples_Manual(t *testing.T) {
-	r := newReader(t, "mi300x-8")
-	_, examples, _ := strings.Cut(document(t, "packaging/man/dcm.toml.5"), ".SH EXAMPLES\n")
-	all := blocks(strings.ReplaceAll(examples, `\-`, "-"), `\.nf`, `\.fi`)
-	if len(all) != 3 {
-		t.Fatalf("dcm.toml(5) has %d examples, and this test follows three", len(all))
-	}
-	for _, text := range all[:2] {
-		r.applies(text)
-	}
-	r.put("etc/dcm/dcm.toml", all[2])
-	r.dcm(exitcode.OK, "check --node mi300x-4+h100-4")
-}
+// placeholder is a word that a reader replaces.
+var placeholder = regexp.MustCompile(`^[A-Z][A-Z0-9]+$|\.\.\.$`)
 
-// The template is valid with the # removed from every key, and the profile that it defines
-// applies.
-func TestExamples_Template(t *testing.T) {
-	r := newReader(t, "mi300x-8")
-	text := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(document(t, "packaging/dcm.toml"), "$1")
-	text = strings.Replace(text, `unit-of-change = "node"`, `unit-of-change = "gpu"`, 1)                    // the example of a budget requires it
-	text = regexp.MustCompile(`(?s)\[\[reservation\]\]\nunit = "llm@".*?\n\n`).ReplaceAllString(text, "\n") // a MIG instance requires a GPU of NVIDIA
-	r.applies(text)
-	r.applies(selecting(text, "mixed"))
-	r.applies(selecting(text, "cpx-nps4"))
-}
-
-// Every command line of the manuals and the README has a command and options that exist, and
-// those that only read run without a usage error.
+// TestExamples_Commands: each printed command of dcm has a command, options and arguments that exist.
 func TestExamples_Commands(t *testing.T) {
-	r := newReader(t, "mi300x-8")
-	r.applies(blocks(document(t, "README.md"), "```toml", "```")[0])
-	pages, err := filepath.Glob("../../../packaging/man/*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := root(&host.Host{}, &console.Console{}, nil)
-	shown := regexp.MustCompile(`(?m)^ {0,8}(?:\$ )?(?:sudo )?dcm ([a-z].*)$|` + "`(?:sudo )?dcm ([a-z][^`]*)`" + `|(?m)^\.(?:B|BR|RB) (?:")?dcm ([a-z][^"\n]* --?[a-z][^"\n]*)`)
-	looking := map[string]bool{"profiles": true, "plan": true, "status": true, "gpus": true, "partitions": true, "holders": true, "check": true, "verify": true, "export": true, "report": true}
-	tried := 0
-	for _, page := range append(pages, "../../../README.md") {
-		text, err := os.ReadFile(page)
+	n := 0
+	for _, e := range printed(t) {
+		commands, err := e.Commands()
 		if err != nil {
-			t.Fatal(err)
+			if !e.Inline {
+				t.Error(err)
+			} // else a usage line, which TestManual_HasEveryCommand compares
+			continue
 		}
-		for _, m := range shown.FindAllStringSubmatch(strings.ReplaceAll(string(text), `\-`, "-"), -1) {
-			line, _, _ := strings.Cut(m[1]+m[2]+m[3], "|")
-			line, _, _ = strings.Cut(line, " #")
-			words := strings.Fields(line)
-			checkShown(t, commands, filepath.Base(page), words)
-			if !looking[words[0]] || strings.ToLower(line) != line || strings.ContainsAny(line, "[.;,(") || strings.Contains(line, "--watch") || strings.Contains(line, "--bundle") {
-				continue
+		for _, c := range commands {
+			calls, err := c.Calls()
+			if err != nil {
+				t.Error(err)
 			}
-			var out bytes.Buffer
-			if code := Run(t.Context(), &host.Host{Root: r.root}, &console.Console{Out: &out, Err: &out}, words); code == exitcode.Usage {
-				t.Errorf("%s shows dcm %s, which there is not:\n%s", filepath.Base(page), line, &out)
+			for _, words := range calls {
+				if words[0] == "dcm" {
+					n++
+					checkCall(t, e, words[1:])
+				}
 			}
-			tried++
 		}
 	}
-	if tried < 10 {
-		t.Errorf("%d commands were found, which is too few to be true", tried)
+	t.Logf("%d commands of dcm", n)
+}
+
+// checkCall parses a command line as dcm does. In a sentence, a command may be named with an option and without its value.
+func checkCall(t *testing.T, e examples.Example, words []string) {
+	t.Helper()
+	all := root(&host.Host{}, &console.Console{}, nil)
+	all.Version = "devel"
+	all.InitDefaultVersionFlag()
+	all.InitDefaultHelpCmd()
+	all.InitDefaultCompletionCmd("completion")
+	c, rest, err := all.Find(words)
+	if err == nil && len(words) > 0 && c == all && !strings.HasPrefix(words[0], "-") {
+		err = errors.New("no such command")
 	}
-	if _, err := os.Stat(filepath.Join(r.root, "etc/dcm/dcm.toml")); errors.Is(err, fs.ErrNotExist) {
-		t.Error("a command that only looks has taken the configuration away")
+	if err == nil {
+		err = parse(c, rest)
+	}
+	if err != nil && (e.Inline || slices.ContainsFunc(words, placeholder.MatchString)) {
+		err = options(c, rest)
+	}
+	if err != nil {
+		t.Errorf("%s: dcm %s: %v", e, strings.Join(words, " "), err)
 	}
 }
 
-// checkShown checks that a command and its options exist.
-func checkShown(t *testing.T, commands *cobra.Command, page string, words []string) {
-	t.Helper()
-	c, _, err := commands.Find(words[:1])
-	if err != nil || c == commands {
-		return // a sentence
+func parse(c *cobra.Command, rest []string) error {
+	if err := c.ParseFlags(rest); err != nil {
+		return err
 	}
-	for _, word := range words[1:] {
-		word = strings.TrimRight(strings.Trim(word, "[]"), ".,;")
+	return errors.Join(c.ValidateArgs(c.Flags().Args()), c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+}
+
+// options returns an error if an option does not exist.
+func options(c *cobra.Command, rest []string) error {
+	for _, word := range rest {
 		name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		var f *pflag.Flag
 		switch {
 		case word == "--":
-			return
-		case strings.HasPrefix(word, "--") && c.Flag(name) == nil, regexp.MustCompile(`^-[a-z]$`).MatchString(word) && c.Flags().ShorthandLookup(name) == nil:
-			t.Errorf("%s: dcm %s: no such option %s", page, c.Name(), word)
+			return nil
+		case strings.HasPrefix(word, "--"):
+			f = c.Flag(name)
+		case strings.HasPrefix(word, "-") && len(word) == 2:
+			f = c.Flags().ShorthandLookup(name)
+		default:
+			continue
+		}
+		if f == nil {
+			return errors.New("no such option " + word)
 		}
 	}
+	return nil
+}
+
+// TestExamples_AnyHost: the commands about another kind of node need neither GPU nor daemon. They succeed, or fail as
+// their marks say.
+func TestExamples_AnyHost(t *testing.T) {
+	n := 0
+	for _, e := range printed(t) {
+		commands, err := e.Commands()
+		if err != nil {
+			continue // TestExamples_Commands reports it
+		}
+		for _, c := range commands {
+			calls, err := c.Calls()
+			if err != nil || len(calls) != 1 || calls[0][0] != "dcm" {
+				continue
+			}
+			words := calls[0][1:]
+			at := slices.Index(words, "--node")
+			if at < 0 || slices.ContainsFunc(words, placeholder.MatchString) || strings.ContainsAny(words[at+1], "/.") {
+				continue
+			}
+			n++
+			t.Run(e.String(), func(t *testing.T) {
+				r := newReader(t, "")
+				t.Chdir(r.root)
+				r.put("dcm.toml", "profile = \"cpx-nps4\"\n")
+				r.dcm(e.Mark.Status(c.Text), words...)
+			})
+		}
+	}
+	if n == 0 {
+		t.Error("no command with --node found")
+	}
+	t.Logf("%d commands", n)
 }

@@ -9,6 +9,7 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/testkit/e2e"
+	"dcm/internal/testkit/examples"
 )
 
 // look is the program that containers run. It prints the render nodes that it can open, including nodes
@@ -77,6 +78,7 @@ func containers(t *testing.T, p product) {
 				m.put("/etc/systemd/system/q1.service", written)
 			} else {
 				m.put("/etc/containers/systemd/q1.container", quadlet)
+				t.Run("Quadlet of the manual", func(t *testing.T) { quadletPrinted(m.in(t)) })
 			}
 			for _, s := range []struct {
 				name string
@@ -128,6 +130,22 @@ func quadletConfined(m machine) {
 	m.quadletHas()
 	if got := m.show("q1.service", "Slice")["Slice"]; got != "dcm-q1.slice" {
 		m.t.Errorf("slice of q1: got %s", got)
+	}
+}
+
+// quadletPrinted: Quadlet reads the unit that dcm-partitions(7) prints.
+func quadletPrinted(m machine) {
+	all, err := examples.Documents("../../..")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	at := slices.IndexFunc(all, func(e examples.Example) bool { return strings.HasPrefix(e.Text, "[Container]") })
+	if at < 0 {
+		m.t.Fatal("dcm-partitions(7) prints no Quadlet")
+	}
+	m.put("/root/quadlet/vllm.container", all[at].Text+"\n")
+	if got := m.run("QUADLET_UNIT_DIRS=/root/quadlet /usr/libexec/podman/quadlet -dryrun"); !hasAll(got, "--device deviceconfig.org/partition=reservation-vllm", "--cgroups=split", "localhost/vllm") {
+		m.t.Errorf("unit of the printed Quadlet: got %s", got)
 	}
 }
 

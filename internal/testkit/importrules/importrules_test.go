@@ -77,6 +77,7 @@ var allowed = map[string][]string{
 	"internal/testkit/soak":             {},
 	"internal/testkit/testedon":         {"internal/gpu/record", "internal/testkit/sim"},
 	"internal/testkit/testedon/make":    {"internal/testkit/testedon"},
+	"internal/testkit/examples":         {},
 	"internal/testkit/pty":              {},
 	"internal/testkit/testdeadline":     {},
 	"internal/testkit/surface":          {},
@@ -178,6 +179,7 @@ var outside = map[string][]string{
 	"github.com/BurntSushi/toml":          {"internal/engine/config/source"},
 	"github.com/spf13/cobra":              {"internal/app/cli", "internal/app/cli/change", "internal/app/cli/configure", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/app/cli/leases", "internal/app/cli/query", "internal/app/cli/selftestcmd", "internal/app/cli/slurmcmd", "internal/app/cli/unit", "cmd/dcm-sim"},
 	"github.com/hanwen/go-fuse":           {"internal/testkit/sim"},
+	"mvdan.cc/sh/":                        {"internal/testkit/examples"},
 	"sigs.k8s.io/kustomize/":              {"cmd/dcm-kubernetes/internal/rendered"},
 	"k8s.io/":                             {"cmd/dcm-kubernetes", "cmd/dcm-kubernetes/internal/bridge", "cmd/dcm-kubernetes/internal/cluster"},
 }
@@ -218,7 +220,7 @@ var common = []string{"internal/gpu/partition", "internal/sanitize", "internal/l
 func standIn(pkg string) bool {
 	return strings.HasPrefix(pkg, "internal/testkit/sim") || strings.HasPrefix(pkg, "internal/gpu/amdsmi") || pkg == "internal/gpu/nvml/standin" ||
 		pkg == "cmd/dcm-kubernetes/internal/standin" || pkg == "cmd/dcm-kubernetes/internal/rendered" ||
-		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/pty", "internal/testkit/soak", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest", "internal/engine/host/hosttest"}, pkg)
+		slices.Contains([]string{"internal/gpu/amdgpu", "internal/gpu/nvidia", "internal/worker/call", "internal/testkit/e2e", "internal/testkit/examples", "internal/testkit/pty", "internal/testkit/soak", "internal/testkit/testdeadline", "internal/frontends/varlink/varlinktest", "internal/engine/config/configtest", "internal/engine/host/hosttest"}, pkg)
 }
 
 // each calls f for every import of every package but the end-to-end tests, which
