@@ -30,7 +30,7 @@ func printed(t *testing.T) []examples.Example {
 		t.Fatal(err)
 	}
 	for _, c := range root(&host.Host{}, &console.Console{}, nil).Commands() {
-		found, err := examples.Help("dcm "+c.Name(), c.Example, c.Annotations["example"])
+		found, err := examples.Help("dcm "+c.Name(), c.Example)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,6 +155,31 @@ func TestExamples_Configurations(t *testing.T) {
 	t.Logf("%d configurations", n)
 }
 
+// TestExamples_Settings: each setting in a sentence is valid in a table.
+func TestExamples_Settings(t *testing.T) {
+	tables := []string{
+		"", "[clients]\n", "[apply]\n", "[daemon]\n", "[gpu]\n", "[metrics]\n", "[agent]\n", "[leases]\n", "[leases.groups.g]\n", "[guard]\n",
+		"[[client]]\nunit = \"a\"\n", "[[budget]]\nunits = \"a\"\nmax-down = 1\n", "[[reservation]]\nunit = \"a\"\npartitions = 1\n", "[[reservation]]\nunit = \"a@\"\npartitions = 1\n",
+		"[profiles.a]\n", "[profiles.a]\n[[profiles.a.group]]\ncount = \"rest\"\ncompute = \"CPX\"\n",
+	}
+	valid := make(map[string]bool) // by the setting
+	for _, e := range printed(t) {
+		if e.Kind != examples.Setting || valid[e.Text] {
+			continue
+		}
+		r := newReader(t, "")
+		valid[e.Text] = slices.ContainsFunc(tables, func(table string) bool {
+			r.put("etc/dcm/dcm.toml", table+e.Text+"\n")
+			con := &console.Console{Out: new(bytes.Buffer), Err: new(bytes.Buffer)}
+			return Run(t.Context(), &host.Host{Root: r.root}, con, []string{"check"}) != exitcode.Config
+		})
+		if !valid[e.Text] {
+			t.Errorf("%s: %s: valid in no table", e, e.Text)
+		}
+	}
+	t.Logf("%d settings", len(valid))
+}
+
 // TestExamples_Applied: the configurations for AMD GPUs are applied, with each of their profiles.
 func TestExamples_Applied(t *testing.T) {
 	r := newReader(t, "mi300x-8")
@@ -173,6 +198,34 @@ func TestExamples_Applied(t *testing.T) {
 				t.Fatalf("%s: profile %q", e, name)
 			}
 		}
+	}
+}
+
+// TestExamples_Plan: the steps that a document shows are those that dcm plan prints.
+func TestExamples_Plan(t *testing.T) {
+	r := newReader(t, "mi300x-8")
+	step := regexp.MustCompile(`(?m)^ *(\d\. .*)$`)
+	n := 0
+	for _, e := range printed(t) {
+		commands, err := e.Commands()
+		if err != nil {
+			continue // TestExamples_Commands reports it
+		}
+		for _, c := range commands {
+			words := strings.Fields(c.Text)
+			if e.Kind != examples.Session || words[0] != "dcm" || words[1] != "plan" || c.Output == "" {
+				continue
+			}
+			said := r.dcm(e.Mark.Status(c.Text), words[1:]...)
+			for _, m := range step.FindAllStringSubmatch(c.Output, -1) {
+				if n++; !strings.Contains(said, m[1]) {
+					t.Errorf("%s: %s: want the step %q, got:\n%s", e, c.Text, m[1], said)
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no step found")
 	}
 }
 

@@ -51,14 +51,17 @@ func kit(file, text string) ([]Example, error) {
 	return Markdown(file, strings.Replace(marked, "\n    record.json ", "\n<!-- example: output -->\n\n    record.json ", 1))
 }
 
-// Help returns the examples of a help text of a command, with their marks, one a line.
-func Help(command, text, marks string) ([]Example, error) {
+// helpMarks are the marks of the examples in help texts by the command, since these texts have no comments.
+var helpMarks = map[string]string{"dcm plan": "exits 2: dcm plan", "dcm record": "exits 2: dcm plan"}
+
+// Help returns the examples of a help text of a command.
+func Help(command, text string) ([]Example, error) {
 	if text == "" {
 		return nil, nil
 	}
 	var out strings.Builder
-	for mark := range strings.Lines(marks) {
-		out.WriteString("<!-- example: " + strings.TrimSpace(mark) + " -->\n")
+	if mark := helpMarks[command]; mark != "" {
+		out.WriteString("<!-- example: " + mark + " -->\n")
 	}
 	out.WriteString("\n")
 	for line := range strings.Lines(text) {

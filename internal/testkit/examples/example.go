@@ -30,6 +30,7 @@ const (
 	Session    Kind = "session"               // commands after "$ ", and their output
 	Script     Kind = "commands"              // commands only
 	Config     Kind = "configuration"         // dcm.toml
+	Setting    Kind = "setting"               // a line of dcm.toml in a sentence
 	UnitFile   Kind = "unit file"             // of systemd, or a Quadlet
 	Rules      Kind = "alert rules"           // of Prometheus
 	Manifest   Kind = "manifest"              // of Kubernetes
@@ -123,6 +124,7 @@ func isCommand(line string) bool {
 
 var (
 	unitSection = regexp.MustCompile(`(?m)^\[(Unit|Service|Socket|Install|Container)\]$`)
+	setting     = regexp.MustCompile(`^[a-z-]+ = (true|false|\d+|"[^"]*"|\[.*\]|\{.*\})$`)
 	tomlLine    = regexp.MustCompile(`^(\[{1,2}[a-z][\w.-]*\]{1,2}|[a-z-]+ *= .+)$`)
 )
 

@@ -37,7 +37,7 @@ func TestDocuments(t *testing.T) {
 		case e.Kind == Unknown:
 			t.Errorf("%s: cannot recognise the example, want a mark such as \"output\":\n%s", e, e.Text)
 		case e.Inline:
-			n["commands in sentences"]++
+			n[string(e.Kind)+" in sentences"]++
 		case e.Mark.NotRun != "":
 			n["not run: blocks"]++
 			n["not run: commands"] += len(commands)
@@ -301,7 +301,7 @@ func TestMarkdown(t *testing.T) {
 		t.Errorf("examples (-want +got):\n%s", diff)
 	}
 	commands, err := got[3].Commands()
-	if diff := gocmp.Diff([]Command{{22, "kubectl a <<END\nb\nEND"}, {25, "kubectl c   # d"}}, commands); err != nil || diff != "" {
+	if diff := gocmp.Diff([]Command{{Line: 22, Text: "kubectl a <<END\nb\nEND"}, {Line: 25, Text: "kubectl c   # d"}}, commands); err != nil || diff != "" {
 		t.Errorf("commands: %v (-want +got):\n%s", err, diff)
 	}
 }
@@ -320,7 +320,7 @@ func TestSession_Commands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Command{{10, "cd /etc"}, {11, "dcm import a \\\n    b | sudo tee c"}, {14, "tee x <<'EOF'\na b\nEOF"}, {17, "sudo DCM_X=1 dcm use x # y"}}
+	want := []Command{{10, "cd /etc", ""}, {11, "dcm import a \\\n    b | sudo tee c", "output\n"}, {14, "tee x <<'EOF'\na b\nEOF", ""}, {17, "sudo DCM_X=1 dcm use x # y", ""}}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}

@@ -63,13 +63,17 @@ func (p *parser) end(text string) {
 	p.found = append(p.found, p.now)
 }
 
-// inline adds a text in a sentence if it is a command with arguments.
+// inline adds a text in a sentence if it is a command with arguments, or a setting with its value.
 func (p *parser) inline(text string) {
-	if !isCommand(text) || !strings.Contains(text, " ") {
+	what := Script
+	switch {
+	case setting.MatchString(text) && !strings.Contains(text, "...") && !strings.Contains(text, "DURATION"): // not the title of a setting
+		what = Setting
+	case !isCommand(text) || !strings.Contains(text, " "):
 		return
 	}
 	p.begin(p.line)
 	p.now.Inline = true
-	p.now.Text, p.now.Kind = text, Script
+	p.now.Text, p.now.Kind = text, what
 	p.found = append(p.found, p.now)
 }

@@ -10,8 +10,9 @@ import (
 
 // Command is one command of an example: what a reader enters before the prompt returns.
 type Command struct {
-	Line int    // in the file
-	Text string // with here-documents and continued lines
+	Line   int    // in the file
+	Text   string // with here-documents and continued lines
+	Output string // that a session shows
 }
 
 // Commands returns the commands of an example in their order. An example of another kind has none.
@@ -33,6 +34,9 @@ func (e Example) session() ([]Command, error) {
 	for i := 0; i < len(lines); i++ {
 		text, ok := strings.CutPrefix(lines[i], "$ ")
 		if !ok {
+			if n := len(out); n > 0 {
+				out[n-1].Output += lines[i] + "\n"
+			}
 			continue
 		}
 		line := e.Line + i
@@ -69,7 +73,7 @@ func (e Example) statements(text string, line int) ([]Command, error) {
 		if i+1 < len(file.Stmts) {
 			end = int(file.Stmts[i+1].Pos().Offset())
 		}
-		out = append(out, Command{line + int(s.Pos().Line()) - 1, strings.TrimSpace(text[s.Pos().Offset():end])})
+		out = append(out, Command{Line: line + int(s.Pos().Line()) - 1, Text: strings.TrimSpace(text[s.Pos().Offset():end])})
 	}
 	return out, nil
 }

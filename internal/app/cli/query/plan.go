@@ -50,7 +50,6 @@ The exit status is 0 if there is nothing to do and 2 if there are changes. It is
 the profile cannot be applied or would be refused. With --node, plan for a node of that
 kind as it is after its first boot, or as it was recorded, instead of this host.`,
 		Example:           "  dcm plan cpx-nps4\n  dcm plan all-1g.10gb --node h100-8",
-		Annotations:       map[string]string{"example": "exits 2: dcm plan"},
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}

@@ -23,9 +23,8 @@ the attributes that dcm reads, the KFD topology, and MIG profiles with their
 placements. FILE may be - for standard output. Nothing is written to the GPUs or their
 drivers. The record has no names of hosts, users or processes, and no serial numbers or
 unique ids. Where a command accepts --node KIND, it also accepts the path of a record.`,
-		Example:     "  sudo dcm record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
-		Annotations: map[string]string{"example": "exits 2: dcm plan"},
-		Args:        console.Args(cobra.ExactArgs(1)),
+		Example: "  sudo dcm record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
+		Args:    console.Args(cobra.ExactArgs(1)),
 	}
 	trace := cmd.Flags().Bool("trace", false, "also record the system calls that the sandbox of a library refuses")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
