@@ -2,6 +2,7 @@ package leaseservice
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -170,26 +171,37 @@ func (s *Service) SweepMade(ctx context.Context) {
 		claims: host.Claims(s.host), units: hostUnits{scopes{host: s.host}}, wanted: s.wanted, times: times, given: s.modes.last,
 		now: time.Now, log: s.log,
 	}
+	f := failures{units: hostFailures{s.host}, wanted: s.wanted, changed: s.statusChanged, now: time.Now, log: s.log}
 	failed := ""
 	for ctx.Err() == nil {
 		watch, cancel := context.WithCancel(ctx)
 		next := changed(watch, s.host)
 		any, err := w.sweep(ctx)
+		clear, unread := f.sweep(ctx)
+		err = errors.Join(err, unread)
 		if text := errorText(err); text != failed {
 			if failed = text; err != nil {
 				s.log.Warn("cannot check the instances of leases: " + text)
 			}
 		}
-		if !any && err == nil && !s.servicesMake() {
+		if !any && !f.any() && err == nil && !s.servicesMake() {
 			select {
 			case <-s.made:
 			case <-ctx.Done():
 			}
 		} else {
-			awaitUntil(next, w.due())
+			awaitUntil(next, earliest(w.due(), clear))
 		}
 		cancel()
 	}
+}
+
+// earliest returns the earlier of two times, of which the zero time stands for never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // awaitUntil returns when the channel is closed, or at a time unless that is zero.

@@ -35,10 +35,13 @@ type Service struct {
 	lifetimes  *lifetimes
 	services   services
 	modes      modeLeases
+
+	statusChanged func() // see [New]
 }
 
-// New returns the service of the daemon. guardChanged is called when an exclusive lease has ended.
-func New(h *host.Host, effective func() *config.Config, guardChanged func(), log *slog.Logger) *Service {
+// New returns the service of the daemon. guardChanged is called when an exclusive lease has ended,
+// and statusChanged when a unit for a lease or service has failed or no longer counts as failed.
+func New(h *host.Host, effective func() *config.Config, guardChanged, statusChanged func(), log *slog.Logger) *Service {
 	p := newPartitions(h, effective, log)
 	counted := counters{h, p.node, log}
 	return &Service{
@@ -47,7 +50,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged func(), log
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
-		lifetimes: newLifetimes(h, counted.record, log), services: newServices(h, counted.record, log),
+		lifetimes: newLifetimes(h, counted.record, log), services: newServices(h, counted.record, log), statusChanged: statusChanged,
 	}
 }
 

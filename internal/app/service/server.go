@@ -82,7 +82,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	s.status = newStatusPublisher(h, s.config, s.metrics, s.notify.Status, log)
 	guard := hostGuard{h, s.config.observers}
 	s.guard = newGuardian(guard, guard, log, s.status.refresh)
-	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, log)
+	s.leases = leaseservice.New(h, s.config.get, s.guard.nudge, s.status.refresh, log)
 	s.config.changed = s.leases.ApplyLimits
 	s.dropins = newKeeper(h, s.config, s.status.refresh, log)
 	calls := control{h, host.OpenNode(h, nil), s.requests, s.status.caughtUp, s.config}

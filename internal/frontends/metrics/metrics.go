@@ -66,6 +66,10 @@ func (e *exposition) state(a status.Account) {
 		e.gauge("units_unconfined", "Units with partitions that systemd does not confine to them; absent if systemd did not answer.").
 			set(float64(len(a.Unconfined)))
 	}
+	broken := e.gauge("unit_failed", "Units of dcm that have failed; those that have not are absent.", "unit")
+	for _, u := range a.FailedUnits() {
+		broken.set(1, u.Unit)
+	}
 	for _, h := range a.Holders {
 		if h.InWay {
 			blocking++

@@ -70,6 +70,15 @@ func TestHealth(t *testing.T) {
 			"Profile cpx is on the GPUs", ""},
 		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,
 			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
+		{"the instance of a service was not created", func(a *Account) {
+			a.Units = append(a.Units, Unit{Unit: "dcm-make@3g.40gb_llm.service.service", Load: "loaded", Active: "failed", Sub: "failed", Result: "exit-code"})
+		}, Unmet, true, "Profile cpx is on the GPUs, but a unit of dcm has failed", "dcm-make@3g.40gb_llm.service.service is failed (failed), result exit-code: llm.service does not start without its 3g.40gb"},
+		{"the instance of a lease was not created", func(a *Account) {
+			a.Units = append(a.Units, Unit{Unit: "dcm-make@lease-0-4f1c09aa_0000:41:00.0_3g.40gb_4.service", Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
+		}, Faulty, true, "Profile cpx is on the GPUs, but a unit of dcm has failed", "result signal: it did not create or destroy the partition of a lease"},
+		{"the guard has failed", func(a *Account) {
+			a.Profile, a.Units = Profile{}, append(a.Units, Unit{Unit: unitname.Guard, Load: "loaded", Active: "failed", Sub: "failed", Result: "exit-code"})
+		}, Faulty, true, "No profile is selected; the GPUs are left alone, but a unit of dcm has failed", "dcm-guard.service is failed (failed), result exit-code: other processes may be able to open"},
 		{"no guard, and nothing exclusive", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}}}, "no"
 		}, Healthy, true, "Profile cpx is on the GPUs", ""},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"dcm/internal/gpu/made"
 	"dcm/internal/linux/unitname"
 )
 
@@ -39,6 +40,7 @@ func (j *evaluator) units() {
 		j.addProblem(Unmet, fmt.Sprintf("%s is %s: reservations may lack their partitions", u.Unit, Words(u.Active, u.Sub, u.Result)),
 			"journalctl -u "+u.Unit+" shows why; systemctl restart "+unitname.Daemon+" retries")
 	}
+	j.failed()
 	if j.a.Profile.Effective == "" && j.a.Profile.Broken == "" {
 		return
 	}
@@ -54,6 +56,42 @@ func (j *evaluator) units() {
 			"systemctl start "+u.Unit)
 		j.caveats = append(j.caveats, u.Unit+" does not run")
 	}
+}
+
+// failed evaluates the units that are started for other units, and do not run otherwise.
+func (j *evaluator) failed() {
+	n := 0
+	for _, u := range j.a.FailedUnits() {
+		if u.Unit == unitname.Reserve {
+			continue // see units
+		}
+		state, task, hint := Faulty, ownTask(u.Unit), "journalctl --unit='"+u.Unit+"' shows why"
+		if s, err := made.ServiceOf(u.Unit); err == nil {
+			state, task = Unmet, fmt.Sprintf("%s does not start without its %s", s.Unit, s.Profile)
+			hint += "; systemctl start '" + s.Unit + "' retries"
+		}
+		j.addProblem(state, fmt.Sprintf("%s is %s: %s", u.Unit, Words(u.Active, u.Sub, u.Result), task), hint)
+		n++
+	}
+	switch {
+	case n == 1:
+		j.caveats = append(j.caveats, "a unit of dcm has failed")
+	case n > 1:
+		j.caveats = append(j.caveats, fmt.Sprintf("%d units of dcm have failed", n))
+	}
+}
+
+// ownTask returns what does not happen after the failure of a unit of dcm.
+func ownTask(unit string) string {
+	switch unit {
+	case unitname.Guard:
+		return "other processes may be able to open exclusive partitions"
+	case unitname.Gate:
+		return "a change of single GPUs did not start"
+	case unitname.Agent:
+		return "agents cannot select profiles"
+	}
+	return "it did not create or destroy the partition of a lease"
 }
 
 // Words returns a unit's state in the form of systemctl.

@@ -24,6 +24,18 @@ func (a Account) unit(name string) (Unit, bool) {
 	return a.Units[i], true
 }
 
+// FailedUnits returns dcm's own units that have failed, without those whose results are in the report of a run
+// or in the state of the daemon.
+func (a Account) FailedUnits() []Unit {
+	var out []Unit
+	for _, u := range a.Units {
+		if u.Active == "failed" && !slices.Contains([]string{unitname.Daemon, unitname.Apply, unitname.Change}, u.Unit) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
 // Running reports whether a run is in progress. The saved state of a killed daemon may still
 // say so.
 func (a Account) Running() bool {

@@ -14,6 +14,7 @@ const (
 	Pending   State = "memory-pending"       // an outdated memory mode is pending until the next load of the driver
 	Disabled  State = "disabled"             // a unit of dcm is not started at boot
 	Down      State = "daemon-down"          // dcm.service does not run
+	Faulty    State = "unit-failed"          // a unit of dcm has failed
 	Shared    State = "not-exclusive"        // other processes can open exclusive partitions
 	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins for clients
 	Nodeless  State = "partition-missing"    // a partition has no device node, or a regular file has the name of /dev/kfd
@@ -43,7 +44,7 @@ const (
 
 // States returns all states, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Starting, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code returns the exit status of a monitoring plugin.
@@ -51,7 +52,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Starting, Pending, Disabled, Down, Shared, Unordered, Nodeless, Kept:
+	case Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown

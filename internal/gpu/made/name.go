@@ -81,6 +81,12 @@ func (s Service) String() string { return escapeProfile(s.Profile) + "_" + s.Uni
 // MakeUnit returns the unit that creates and destroys the instance of the service.
 func (s Service) MakeUnit() string { return makeUnit(s.String()) }
 
+// ServiceOf returns the service whose instance a unit creates and destroys.
+func ServiceOf(makeUnit string) (Service, error) {
+	prefix, suffix, _ := strings.Cut(unitname.Make, "@")
+	return ParseService(strings.TrimSuffix(strings.TrimPrefix(makeUnit, prefix+"@"), suffix))
+}
+
 // ParseService parses the text of [Service.String].
 func ParseService(text string) (Service, error) {
 	profile, unit, _ := strings.Cut(text, "_")

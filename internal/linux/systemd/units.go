@@ -56,6 +56,27 @@ func (u Units) Loaded(ctx context.Context, names []string) ([]Unit, error) {
 	return u.List(ctx, some, States)
 }
 
+// Failed returns the failed ones among units, in the order of their names. A template, "x@.service", stands for
+// its loaded instances.
+func (u Units) Failed(ctx context.Context, names []string) ([]Unit, error) {
+	patterns := make([]string, len(names))
+	for i, name := range names {
+		if patterns[i] = name; isTemplate(name) {
+			patterns[i] = strings.Replace(name, "@.", "@*.", 1)
+		}
+	}
+	list, err := u.t.matching(ctx, []string{"failed"}, patterns...)
+	if err != nil {
+		return nil, err
+	}
+	units := make([]Unit, len(list))
+	err = each(len(list), func(i int) error {
+		units[i] = list[i].unit
+		return u.read(ctx, &units[i], Inactive)
+	})
+	return units, err
+}
+
 // read adds fields to what the list says of a unit.
 func (u Units) read(ctx context.Context, unit *Unit, fields Fields) (err error) {
 	service := strings.HasSuffix(unit.Name, ".service")
