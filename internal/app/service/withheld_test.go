@@ -21,8 +21,8 @@ func TestReleaseAfter(t *testing.T) {
 		run  runstate.Run
 		want clients
 	}{
-		{"success", runstate.Run{Result: runstate.Applied}, nil},
-		{"no profile", runstate.Run{Result: runstate.NoProfile}, nil},
+		{"success", runstate.Run{Result: runstate.Applied}, clients{}},
+		{"no profile", runstate.Run{Result: runstate.NoProfile}, clients{}},
 		{"one GPU was undone", runstate.Run{Result: runstate.Partial, GPUs: []runstate.GPU{good, {Address: "5", Now: spx, Want: cpx}}}, clients{"w5": {"5"}, "all": {"5"}}},
 		{"a round", runstate.Run{Result: runstate.Round, GPUs: []runstate.GPU{good, {Address: "5", Now: cpx, Want: cpx}, {Address: "6", Now: spx, Want: cpx}}}, clients{}},
 		{"an error although the mode is right", runstate.Run{Result: runstate.Failed, GPUs: []runstate.GPU{good, {Address: "5", Now: cpx, Want: cpx, Error: "lost"}}}, clients{"w5": {"5"}, "all": {"5"}}},

@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
 		{"the instance of a service was not created", func(a *Account) {
 			a.Units = append(a.Units, Unit{Unit: "dcm-make@3g.40gb_llm.service.service", Load: "loaded", Active: "failed", Sub: "failed", Result: "exit-code"})
-		}, Unmet, true, "Profile cpx is on the GPUs, but a unit of dcm has failed", "dcm-make@3g.40gb_llm.service.service is failed (failed), result exit-code: llm.service does not start without its 3g.40gb"},
+		}, Unmet, true, "Profile cpx is on the GPUs, but a unit of dcm has failed", "dcm-make@3g.40gb_llm.service.service is failed (failed), result exit-code: llm.service does not start without its partition"},
 		{"the instance of a lease was not created", func(a *Account) {
 			a.Units = append(a.Units, Unit{Unit: "dcm-make@lease-0-4f1c09aa_0000:41:00.0_3g.40gb_4.service", Load: "loaded", Active: "failed", Sub: "failed", Result: "signal"})
 		}, Faulty, true, "Profile cpx is on the GPUs, but a unit of dcm has failed", "result signal: it did not create or destroy the partition of a lease"},

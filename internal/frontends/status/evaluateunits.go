@@ -3,8 +3,8 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
-	"dcm/internal/gpu/made"
 	"dcm/internal/linux/unitname"
 )
 
@@ -66,9 +66,9 @@ func (j *evaluator) failed() {
 			continue // see units
 		}
 		state, task, hint := Faulty, ownTask(u.Unit), "journalctl --unit='"+u.Unit+"' shows why"
-		if s, err := made.ServiceOf(u.Unit); err == nil {
-			state, task = Unmet, fmt.Sprintf("%s does not start without its %s", s.Unit, s.Profile)
-			hint += "; systemctl start '" + s.Unit + "' retries"
+		if service := madeFor(u.Unit); service != "" {
+			state, task = Unmet, service+" does not start without its partition"
+			hint += "; systemctl start '" + service + "' retries"
 		}
 		j.addProblem(state, fmt.Sprintf("%s is %s: %s", u.Unit, Words(u.Active, u.Sub, u.Result), task), hint)
 		n++
@@ -79,6 +79,18 @@ func (j *evaluator) failed() {
 	case n > 1:
 		j.caveats = append(j.caveats, fmt.Sprintf("%d units of dcm have failed", n))
 	}
+}
+
+// madeFor returns the service whose partition a unit creates: that of dcm-make@PROFILE_SERVICE.service. It returns
+// "" for other units.
+func madeFor(unit string) string {
+	prefix, suffix, _ := strings.Cut(unitname.Make, "@")
+	instance, ok := strings.CutPrefix(unit, prefix+"@")
+	_, service, _ := strings.Cut(strings.TrimSuffix(instance, suffix), "_")
+	if !ok || !strings.HasSuffix(service, ".service") {
+		return ""
+	}
+	return service
 }
 
 // ownTask returns what does not happen after the failure of a unit of dcm.
