@@ -107,22 +107,27 @@ func Budgets(cfg *config.Config) []daemon.Budget {
 // Scope returns what the steps of a difference concern; nil: the whole node, as every change does
 // unless the configuration says otherwise, see [config.Config.PerGPU].
 func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
-	if !cfg.PerGPU() || len(d.Steps) == 0 || !d.SingleGPUs() {
+	last, err := runstate.ReadPartitions(h.Runtime())
+	if err != nil {
 		return nil
 	}
-	last, err := runstate.ReadPartitions(h.Runtime())
-	if err != nil || last == nil {
+	return ScopeOf(last, cfg, d)
+}
+
+// ScopeOf is [Scope] for a list of partitions; nil: there is none.
+func ScopeOf(last *runstate.Partitions, cfg *config.Config, d apply.Difference) *daemon.Scope {
+	if last == nil || !cfg.PerGPU() || len(d.Steps) == 0 || !d.SingleGPUs() {
 		return nil
 	}
 	out := &daemon.Scope{Total: len(d.Want.Shapes)}
 	if cfg.Rounds() {
 		out.Part = func(gpus []partition.Address, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
 			part := d.Only(gpus)
-			return Scope(h, cfg, part), part.InWay(all)
+			return ScopeOf(last, cfg, part), part.InWay(all)
 		}
 		out.Without = func(blocking, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
 			rest := d.Without(d.BlockedBy(blocking))
-			return Scope(h, cfg, rest), rest.InWay(all)
+			return ScopeOf(last, cfg, rest), rest.InWay(all)
 		}
 	}
 	changed := make(map[string]bool) // partitions by name

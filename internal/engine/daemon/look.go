@@ -127,7 +127,12 @@ func (l *loop) run(ctx context.Context, p *pass) {
 		i.asked, i.saved = p.asked, make(chan error, 1)
 		select {
 		case l.starting <- i:
-			return <-i.saved
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case err := <-i.saved:
+			return err
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -24,7 +24,7 @@ func TestStart_BySystemdAfterFailedStart(t *testing.T) {
 		err   any
 		mend  func(h *host)
 	}{
-		{"a holder", func(h *host) { h.steps, h.blocking, h.retry = 3, user, Backoff{time.Hour, time.Hour} }, runstate.Waiting, new(*StartError),
+		{"a holder", func(h *host) { h.steps, h.blocking, h.retry = 3, user, Backoff{First: time.Hour, Most: time.Hour} }, runstate.Waiting, new(*StartError),
 			func(h *host) { h.blocking = nil; close(h.gone) }},
 		{"a profile that the GPUs do not support", func(h *host) { h.stepsErr = errors.New("no such mode") }, runstate.Stuck, new(*StartError),
 			func(h *host) { h.stepsErr, h.settings.Profile.Name = nil, "other"; h.changed <- struct{}{} }},
