@@ -43,8 +43,8 @@ func (c Chip) AMD() bool { return c.Driver == "amdgpu" }
 // NVIDIA reports whether nvidia drives the chip.
 func (c Chip) NVIDIA() bool { return c.Driver == "nvidia" }
 
-// fits returns the compute modes that the driver accepts with m.
-func (c Chip) fits(m partition.Memory) []partition.Compute {
+// Fits returns the compute modes that the driver accepts with m.
+func (c Chip) Fits(m partition.Memory) []partition.Compute {
 	i := slices.IndexFunc(c.Accepts, func(a Accepted) bool { return a.Memory == m })
 	if i < 0 {
 		return nil

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"dcm/internal/gpu/partition"
 )
 
 // Handle is an open device file.
@@ -25,7 +27,13 @@ const noInstance = -1
 // GPUs that it may use. KFD refuses it while one of these is locked for a switch, in older
 // kernels while any is (kfd_create_process).
 func openKFD(n *Node, pid int) (*Handle, error) {
-	cgroups := cgroupsOf(pid)
+	n.mu.Lock()
+	limited := len(n.allowed) > 0
+	n.mu.Unlock()
+	cgroups := ""
+	if limited {
+		cgroups = cgroupsOf(pid)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.module != live {
@@ -37,6 +45,25 @@ func openKFD(n *Node, pid int) (*Handle, error) {
 		return nil, syscall.EINVAL
 	}
 	return addHandle(n, h), nil
+}
+
+// OpenKFD is an open of /dev/kfd by a process. The caller closes the handle.
+func (n *Node) OpenKFD(pid int) (*Handle, error) { return openKFD(n, pid) }
+
+// OpenRender is an open of the render node of a partition by a process. The caller closes the handle.
+func (n *Node) OpenRender(a partition.Address, part, pid int) (*Handle, error) {
+	n.mu.Lock()
+	b := n.find(a)
+	n.mu.Unlock()
+	if b == nil {
+		return nil, syscall.ENOENT
+	}
+	for _, m := range b.minors {
+		if m.render && m.partition == part {
+			return openDRM(n, b, m, pid)
+		}
+	}
+	return nil, syscall.ENOENT
 }
 
 // openDRM opens a device below /dev/dri. The render node of an inactive partition exists, but cannot

@@ -54,6 +54,13 @@ func (p Parameters) String() string {
 	return "-2"
 }
 
+// Loaded reports whether amdgpu is loaded.
+func (n *Node) Loaded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.module == live
+}
+
 // Unload is modprobe -r: delete_module(2) of amdgpu, and of drm if no other driver uses it.
 // Requested memory modes are passed to the firmware.
 func (n *Node) Unload(ctx context.Context) error {

@@ -79,7 +79,7 @@ func consistent(t *rapid.T, n *Node, open int) {
 		if g.Bound && (module != "live" || g.Vanished) {
 			t.Fatalf("%s is bound to a driver that is not there: %+v", g.Address, g)
 		}
-		fits := b.Chip.fits(g.Memory)
+		fits := b.Chip.Fits(g.Memory)
 		if g.Bound && len(fits) > 0 && !slices.Contains(fits, g.Compute) {
 			t.Fatalf("%s has %s, which do not fit", g.Address, g.Mode())
 		}
@@ -102,7 +102,7 @@ func TestModeAtLoad_Fits(t *testing.T) {
 	for _, k := range Kinds() {
 		for _, b := range k.Boards {
 			for _, m := range b.Chip.Memory {
-				fits := b.Chip.fits(m)
+				fits := b.Chip.Fits(m)
 				if got := modeAtLoad(b.Chip, m, ""); len(fits) > 0 && !slices.Contains(fits, got) {
 					t.Errorf("%s, %s with %s: %s, want one of %v", k.Name, b.Address, m, got, fits)
 				}

@@ -270,7 +270,7 @@ func (b *Board) acceptListed(supported []partition.Compute, r record.Record) {
 			memory = slices.DeleteFunc(slices.Clone(b.Chip.Memory), func(m partition.Memory) bool { return m == b.recorded.mode.Memory })
 		}
 		for _, m := range memory {
-			if fits := b.Chip.fits(m); !slices.Contains(fits, c) {
+			if fits := b.Chip.Fits(m); !slices.Contains(fits, c) {
 				b.accept(m, append(slices.Clone(fits), c))
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // __aqua_vanjaram_is_valid_mode).
 func parseCompute(c Chip, now partition.Memory, text string) (partition.Compute, error) {
 	mode, ok := prefix(partition.ComputeModes(), text)
-	if !ok || !slices.Contains(c.fits(now), mode) {
+	if !ok || !slices.Contains(c.Fits(now), mode) {
 		return "", syscall.EINVAL
 	}
 	return mode, nil
@@ -50,7 +50,7 @@ func (c Chip) fixedMemory() bool { return c.APU || c.Locked || len(c.Memory) < 2
 
 // available returns the content of available_compute_partition.
 func available(c Chip, now partition.Memory) string {
-	if modes := c.fits(now); len(modes) > 0 {
+	if modes := c.Fits(now); len(modes) > 0 {
 		return partition.List(modes)
 	}
 	return "Not supported"
@@ -59,7 +59,7 @@ func available(c Chip, now partition.Memory) string {
 // modeAtLoad returns the compute mode after a load of the driver: that of the module parameter if it fits
 // the memory mode, otherwise the default of the memory mode, otherwise the first one that fits.
 func modeAtLoad(c Chip, m partition.Memory, wanted partition.Compute) partition.Compute {
-	fits := c.fits(m)
+	fits := c.Fits(m)
 	for _, mode := range []partition.Compute{wanted, m.AutoCompute()} {
 		if slices.Contains(fits, mode) {
 			return mode
