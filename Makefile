@@ -294,6 +294,12 @@ surface:
 tested-on:
 	$(GO) generate ./internal/testkit/testedon
 
+# Random histories of a host in one process, for HISTORIES, from new seeds. The default test plays some for two seconds.
+HISTORIES ?= 1m
+.PHONY: histories
+histories:
+	$(GO) test -count=1 -timeout=0 -v -run 'TestHistories|TestKnown' ./internal/testkit/histories -args -histories $(HISTORIES) -first $$(date +%s)
+
 # Each fuzz target for FUZZ. Seeds and earlier findings run with every go test.
 fuzz:
 	grep -r --include='*_test.go' -o '^func Fuzz[A-Za-z0-9]*' cmd internal packaging | sort | while IFS=: read -r file target; do \

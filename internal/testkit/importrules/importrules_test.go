@@ -75,6 +75,8 @@ var allowed = map[string][]string{
 	"internal/frontends/metrics":        {"internal/linux/atomicfile", "internal/frontends/status", "internal/engine/runstate"},
 	"internal/testkit/sim":              {"internal/gpu/nvml", "internal/gpu/nvml/standin", "internal/gpu/record"},
 	"internal/testkit/soak":             {},
+	"internal/testkit/pid1":             {},
+	"internal/testkit/histories":        {"internal/app/plan", "internal/engine/apply", "internal/engine/config", "internal/engine/daemon", "internal/engine/host", "internal/engine/runstate", "internal/exitcode", "internal/gpu", "internal/gpu/amdgpu", "internal/linux/systemd", "internal/testkit/pid1", "internal/testkit/sim"},
 	"internal/testkit/testedon":         {"internal/gpu/record", "internal/testkit/sim"},
 	"internal/testkit/testedon/make":    {"internal/testkit/testedon"},
 	"internal/testkit/examples":         {},

@@ -1,0 +1,343 @@
+package histories
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/daemon"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
+	"dcm/internal/testkit/pid1"
+)
+
+// drifter is a program that sets modes, and is not dcm's.
+const drifter = "other"
+
+// act makes one action of a history, such as "apply cpx --rolling".
+func (w *world) act(text string) error {
+	w.actions++
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil
+	}
+	argument := strings.Join(words[1:], " ")
+	if words[0] == "wait" {
+		d, err := time.ParseDuration(argument)
+		time.Sleep(d)
+		return err
+	}
+	var err error
+	w.do(func() {
+		w.note("action", text)
+		err = w.make(words[0], argument)
+	})
+	return err
+}
+
+// make makes an action that takes no time. The caller holds mu.
+func (w *world) make(verb, argument string) error {
+	unit := argument
+	if !strings.Contains(unit, ".") {
+		unit += ".service"
+	}
+	switch verb {
+	case "use":
+		w.checks.commanded(false)
+		w.command("dcm use "+argument, runstate.Asked{}, func() {
+			w.files.admin, w.files.selection = w.plan.config(argument), ""
+			w.configEvent()
+		})
+	case "apply":
+		return w.apply(argument)
+	case "edit":
+		w.checks.commanded(false)
+		switch argument {
+		case "broken":
+			w.files.admin += "\nbroken = ["
+		case "comment":
+			w.files.admin += "\n# a comment"
+		default:
+			w.files.admin = w.plan.config(argument)
+		}
+		w.configEvent()
+	case "start":
+		w.checks.start(unit)
+		_, err := w.pid1.Request("start", unit, "replace")
+		return err
+	case "stop":
+		w.checks.stop(unit)
+		_, err := w.pid1.Request("stop", unit, "replace")
+		return err
+	case "restart":
+		_, err := w.pid1.Request("restart", unit, "replace")
+		return err
+	case "reload":
+		if p := w.theDaemon(); p != nil {
+			go p.deliver("hangup", func() bool { return post(p.events.hangup, os.Signal(syscall.SIGHUP)) })
+		}
+	case "fail":
+		w.checks.failed(unit)
+		if p := w.alive(func(p *process) bool { return p.unit == unit }); p != nil {
+			w.kill(p, 9)
+		}
+	case "kill":
+		return w.schedule(argument)
+	case "arm":
+		w.armed[unit] = true
+	case "connect":
+		w.pid1.Connect(argument)
+	case "hold":
+		p := w.newProcess("", "job")
+		if p.holder = true; p.open(nil) != nil {
+			w.finish(p, 1, 0)
+		}
+	case "release":
+		if p := w.alive(func(p *process) bool { return p.holder }); p != nil {
+			w.finish(p, 0, 0)
+		}
+	case "drift":
+		p := w.newProcess("", drifter)
+		go func() {
+			_ = w.gpus.SetCompute(context.Background(), w.gpus.addresses()[0], argument)
+			_ = p.tryEffect("switched", func() { w.deviceEvent() })
+			p.exit(0)
+		}()
+	case "reboot":
+		w.reboot()
+	default:
+		return fmt.Errorf("no action %q", verb)
+	}
+	return nil
+}
+
+func (w *world) apply(argument string) error {
+	profile, rolling := strings.CutSuffix(argument, "--rolling")
+	profile = strings.TrimSpace(profile)
+	w.checks.commanded(rolling)
+	cfg, _ := w.effective()
+	if profile != "" && profile != "--clear" && (cfg == nil || !slices.Contains(cfg.Names(), profile)) {
+		return nil // the command refuses it
+	}
+	w.command("dcm apply "+argument, runstate.Asked{Rolling: rolling}, func() {
+		switch now, _ := w.effective(); {
+		case profile == "--clear":
+			w.files.selection = ""
+		case profile != "" && now != nil:
+			w.files.selection = untilReboot(profile, config.OrNone(now.Persistent))
+		}
+		w.configEvent()
+	})
+	return nil
+}
+
+// schedule has a process killed: "daemon", "run" immediately; "run 12" before its 12th effect, "run 12 after"
+// after it. A run is the present one, else the next.
+func (w *world) schedule(argument string) error {
+	words := strings.Fields(argument)
+	now := w.alive(func(p *process) bool { return kindOf(p.program) == words[0] })
+	if len(words) == 1 {
+		if now != nil {
+			w.kill(now, 9)
+		}
+		return nil
+	}
+	at, err := strconv.Atoi(words[1])
+	if err != nil {
+		return err
+	}
+	k := kill{program: words[0], at: at, after: len(words) > 2}
+	if now != nil {
+		k.at += now.count
+		now.kill = &k
+		return nil
+	}
+	w.kills = append(w.kills, k)
+	return nil
+}
+
+// command is a command of the administrator: it writes a note and the selection, and has the daemon apply it.
+// A call that the daemon does not answer is repeated, as package dbusapi does.
+func (w *world) command(line string, asked runstate.Asked, choose func()) {
+	p := w.newProcess("", line)
+	p.command, p.rolling = true, asked.Rolling
+	who := &runstate.Who{PID: p.pid, User: "root"}
+	asked.Why, asked.Who = line, who
+	go func() {
+		p.effect("write the note", func() { w.files.note = &runstate.Note{Time: time.Now(), Asked: asked} })
+		p.effect("select", choose)
+		text := p.call(runstate.Asked{Why: "Apply() was called over D-Bus", Who: who})
+		p.effect("result: "+text, func() {})
+		p.exit(0)
+	}()
+}
+
+// call calls Apply of the daemon, and repeats the call if the daemon ends before it answers.
+func (p *process) call(asked runstate.Asked) string {
+	w := p.w
+	for {
+		var d *process
+		ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+		err := w.wait(ctx, p, func() bool {
+			d = w.theDaemon()
+			return d != nil && d.events.onBus
+		})
+		cancel()
+		if err != nil {
+			return "the daemon is not on the bus"
+		}
+		done := make(chan runstate.State, 1)
+		p.effect("call Apply", func() {
+			go d.deliver("request", func() bool { return post(d.events.requests, daemon.Request{Asked: asked, Done: done}) })
+		})
+		select {
+		case s := <-done:
+			if s.Phase != runstate.InSync && s.Phase != runstate.Idle || s.Error != nil {
+				return "failed"
+			}
+			return "applied"
+		case <-d.ctx.Done():
+			continue
+		case <-p.ctx.Done():
+			return "ended"
+		}
+	}
+}
+
+// start boots the host: the generator runs, and all units are started.
+func (w *world) start() {
+	w.do(w.boots)
+}
+
+func (w *world) boots() {
+	w.generate()
+	names := []string{unitname.Apply, unitname.Daemon}
+	for _, c := range w.plan.units {
+		if c.kind() == ".service" && w.plan.triggered(c.Name) {
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	for _, name := range names { // one transaction of the boot target
+		_, _ = w.pid1.Request("start", name, "replace")
+	}
+	for _, c := range w.plan.units {
+		if strings.HasSuffix(c.Name, ".socket") {
+			w.pid1.Connect(c.Name)
+		}
+	}
+}
+
+func (c client) kind() string { return c.Name[strings.LastIndexByte(c.Name, '.'):] }
+
+// triggered reports whether another unit starts the service.
+func (s *scenario) triggered(service string) bool {
+	return slices.ContainsFunc(s.units, func(c client) bool { return c.Triggers == service })
+}
+
+// reboot is a power cut and a boot. The caller holds mu.
+func (w *world) reboot() {
+	for _, p := range slices.Clone(w.procs) {
+		p.unit = ""
+		w.finish(p, 0, 9)
+	}
+	w.pending = nil
+	w.boot++
+	w.files.reboot()
+	for _, f := range w.plan.parts {
+		for _, p := range f.paths {
+			w.files.paths[p] = true
+		}
+	}
+	w.gpus.boot()
+	w.kills, w.timerAt = nil, 0
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.checks.rebooted()
+	w.pid1 = pid1.New(env{w}, w.plan.all)
+	w.enter()
+	w.boots()
+}
+
+// random returns a random history: the features of the host, and the actions.
+func random(seed uint64) script {
+	r := rand.New(rand.NewPCG(seed, 0))
+	s := script{seed: seed}
+	all := features()
+	for _, f := range all {
+		if r.IntN(len(all)) < 4 {
+			s.host = append(s.host, f.name)
+		}
+	}
+	if slices.Contains(s.host, "rounds") {
+		s.host = slices.DeleteFunc(s.host, func(n string) bool { return n == "single" })
+	}
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	profile := func() string { return profiles()[r.IntN(len(profiles()))][0] }
+	var units []string
+	for _, c := range newScenario(s.host, nil, nil).units {
+		units = append(units, c.Name)
+	}
+	held := 0
+	for range 3 + r.IntN(12) {
+		action := ""
+		switch n := r.IntN(100); {
+		case n < 20:
+			action = pick("use ", "use ", "edit ", "apply ") + profile()
+		case n < 30:
+			action = "apply " + profile() + " --rolling"
+		case n < 34:
+			action = pick("apply", "apply --clear", "edit comment", "edit broken")
+		case n < 48:
+			action = fmt.Sprintf("kill %s %d%s", pick("run", "run", "daemon"), 1+r.IntN(40), pick("", " after"))
+		case n < 54:
+			action = pick("kill daemon", "kill run", "restart dcm", "reload dcm")
+		case n < 64 && len(units) > 0:
+			action = pick("start ", "stop ", "fail ") + units[r.IntN(len(units))]
+		case n < 74:
+			action = pick("arm b-dep", "arm b-dep", "connect late.socket")
+		case n < 86:
+			action = "hold"
+			if held++; held > 1 && r.IntN(2) == 0 {
+				held--
+				action = "release"
+			}
+		case n < 92:
+			for range held {
+				s.actions = append(s.actions, "release", fmt.Sprintf("wait %dms", 500+r.IntN(5000)))
+			}
+			held = 0
+		case n < 95:
+			action = "drift " + pick("DPX", "QPX", "SPX", "CPX")
+		case n < 97:
+			action = "reboot"
+		}
+		if action != "" {
+			s.actions = append(s.actions, action)
+		}
+		if r.IntN(3) > 0 {
+			s.actions = append(s.actions, fmt.Sprintf("wait %dms", pickWait(r)))
+		}
+	}
+	return s
+}
+
+func pickWait(r *rand.Rand) int {
+	switch r.IntN(4) {
+	case 0:
+		return 1 + r.IntN(300)
+	case 1:
+		return 300 + r.IntN(3000)
+	case 2:
+		return 3000 + r.IntN(12000)
+	}
+	return 15000 + r.IntN(120000)
+}

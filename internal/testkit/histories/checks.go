@@ -1,0 +1,307 @@
+package histories
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dcm/internal/engine/apply"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/testkit/pid1"
+)
+
+// Violation is a promise that a history breaks.
+type Violation struct {
+	Checker string // the promise, see [checks]
+	Detail  string
+	At      time.Duration
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%s: %s (at %.1f s)", v.Checker, v.Detail, v.At.Seconds())
+}
+
+// The checkers. The first word is the number of the guarantee in dcm-guarantees(7), or "liveness".
+const (
+	clientsComeBack = "1 the clients come back"
+	noFalseLoss     = "1 a client that is as before is not lost"
+	converges       = "3 the selected profile is applied, or the status has the reason"
+	driverLoaded    = "3 the driver is loaded again, within a minute"
+	oneAtATime      = "rolling: one GPU changes at a time"
+	daemonRuns      = "liveness: the daemon runs"
+	stopStays       = "1 what an administrator has stopped stays stopped"
+)
+
+// checks observe a history. All methods are called with mu held.
+type checks struct {
+	w     *world
+	found []Violation
+
+	upFor    map[string]bool // units that were active for a second
+	stopped  map[string]bool // by the administrator
+	started  map[string]bool // by the administrator, since the stop
+	ownFault map[string]bool // failed by themselves, and are not restarted
+
+	jobs map[string]string // the result of the last job of a unit
+
+	unloaded  time.Duration // since when no run loads the driver that is unloaded; 0: it is loaded
+	waited    string        // what the daemon did in that time
+	careful   bool          // the last change was requested with --rolling
+	refused   bool          // and was refused
+	unsettled bool          // the daemon did not start clients because others had not settled
+}
+
+func newChecks(w *world) *checks {
+	c := &checks{w: w}
+	c.rebooted()
+	return c
+}
+
+func (c *checks) rebooted() {
+	c.upFor, c.stopped, c.started, c.ownFault = make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	c.jobs = make(map[string]string)
+	c.unloaded, c.careful, c.refused, c.unsettled = 0, false, false, false
+}
+
+func (c *checks) violated(checker, format string, args ...any) {
+	v := Violation{checker, fmt.Sprintf(format, args...), c.w.now()}
+	if !slices.ContainsFunc(c.found, func(o Violation) bool { return o.Checker == checker && o.Detail == v.Detail }) {
+		c.found = append(c.found, v)
+		c.w.note("VIOLATION", v.String())
+	}
+}
+
+// event is a change of a unit's state.
+func (c *checks) event(ev pid1.Event) {
+	if ev.Sub == "" {
+		c.jobs[ev.Unit] = ev.Result
+	}
+	if ev.Sub == "" || c.w.pid1 == nil {
+		return
+	}
+	s := c.w.pid1.Status(ev.Unit)
+	if s.Active != "active" && s.ActiveExit == c.w.pid1.Now() && s.ActiveExit-s.ActiveEnter >= time.Second {
+		c.upFor[ev.Unit] = true
+	}
+	if s.Active == "active" {
+		delete(c.ownFault, ev.Unit)
+		c.activated(ev.Unit)
+	}
+}
+
+// start, stop and failed are actions of the administrator on a unit, and its own failure.
+func (c *checks) start(unit string) { c.started[unit] = true }
+
+// activated is called when a unit has become active. A unit that another one pulls in may start again.
+func (c *checks) activated(unit string) {
+	if c.stopped[unit] && !c.started[unit] {
+		pulled := false
+		for _, r := range []string{"RequiredBy", "BoundBy", "WantedBy", "TriggeredBy"} {
+			pulled = pulled || len(c.w.pid1.Related(unit, r)) > 0
+		}
+		if !pulled {
+			c.violated(stopStays, "%s was started", unit)
+		}
+	}
+	delete(c.stopped, unit)
+	delete(c.started, unit)
+}
+
+func (c *checks) stop(unit string) {
+	for _, u := range c.with(unit) {
+		if isUp(c.w.pid1.Status(u).Active) {
+			c.stopped[u] = true
+			delete(c.started, u)
+		} else {
+			c.ownFault[u] = true // PID 1 does not know of this stop
+		}
+	}
+}
+
+func isUp(active string) bool { return active == "active" || active == "activating" }
+
+func (c *checks) failed(unit string) {
+	if c.w.plan.byName[unit].Restart != "" {
+		return
+	}
+	c.ownFault[unit] = true
+}
+
+// with returns a unit and those that need it.
+func (c *checks) with(unit string) []string {
+	out := []string{unit}
+	for i := 0; i < len(out); i++ {
+		for _, r := range []string{"RequiredBy", "BoundBy"} {
+			for _, o := range c.w.pid1.Related(out[i], r) {
+				if !slices.Contains(out, o) && !strings.HasPrefix(o, "dcm") {
+					out = append(out, o)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// commanded is a new request of the administrator. A change with --rolling is checked if nothing else is
+// requested when it begins.
+func (c *checks) commanded(rolling bool) {
+	w := c.w
+	resting := w.files.state != nil && w.files.state.Phase != runstate.Applying && w.files.state.Phase != runstate.Starting && (w.files.state.Phase != runstate.Rolling || c.careful)
+	d := w.theDaemon()
+	edited := d == nil || d.events.edited
+	asking := w.alive(func(p *process) bool { return p.command && !p.rolling })
+	c.careful = rolling && resting && !edited && asking == nil
+	c.refused = false
+}
+
+// saved is a state that the daemon has published.
+func (c *checks) saved(s runstate.State) {
+	if s.Error == nil {
+		return
+	}
+	if strings.Contains(s.Error.Text, "one GPU after another") {
+		c.refused = true
+	}
+	if !strings.HasPrefix(s.Error.Text, "not back") {
+		return
+	}
+	for _, one := range s.Clients {
+		if !one.Back && one.Before == one.Now && one.Before == "activating" {
+			c.violated(noFalseLoss, "%s was %s and is %s", one.Unit, one.Before, one.Now)
+		}
+	}
+}
+
+// logged is a message of the daemon.
+func (c *checks) logged(message, text string) {
+	if strings.HasPrefix(message, "cannot start the clients") && strings.Contains(text, "have not settled") {
+		c.unsettled = true
+	}
+}
+
+// observe is called after each effect.
+func (c *checks) observe() {
+	w := c.w
+	switch {
+	case w.gpus.loaded() || w.alive(func(p *process) bool { return kindOf(p.program) == "run" }) != nil:
+		c.unloadedEnds()
+		c.unloaded = 0
+	case c.unloaded == 0:
+		c.unloaded, c.waited = w.now(), ""
+	case w.now()-c.unloaded > 5*time.Second && c.waited == "":
+		c.waited = c.doing()
+	}
+	if c.careful {
+		c.rolling()
+	}
+}
+
+// unloadedEnds checks how long no run has loaded the driver.
+func (c *checks) unloadedEnds() {
+	const limit = time.Minute
+	if c.unloaded == 0 || c.w.now()-c.unloaded < limit {
+		return
+	}
+	if c.waited == "" {
+		c.waited = c.doing()
+	}
+	c.violated(driverLoaded, "it was unloaded for %.0f s, while %s", (c.w.now() - c.unloaded).Seconds(), c.waited)
+}
+
+// doing describes what the daemon does.
+func (c *checks) doing() string {
+	s := c.w.files.state
+	switch {
+	case s == nil || c.w.theDaemon() == nil:
+		return "the daemon was down"
+	case s.Phase == runstate.Applying:
+		return "the daemon waited for units"
+	case s.Phase == runstate.Waiting:
+		return "the daemon delayed its next attempt"
+	}
+	return "the daemon was in phase " + string(s.Phase)
+}
+
+// rolling checks that one client of single GPUs is down at a time.
+func (c *checks) rolling() {
+	var down []string
+	for _, one := range c.w.plan.units {
+		if one.gpus == nil || !c.intended(one.Name) {
+			continue
+		}
+		if c.w.pid1.Status(one.Name).Active != "active" {
+			down = append(down, one.Name)
+		}
+	}
+	if len(down) > 1 {
+		c.careful = false
+		why := "no caller"
+		if s := c.w.files.state; s != nil && s.Asked != nil {
+			why, _, _ = strings.Cut(s.Asked.Why, ",")
+		}
+		if c.refused {
+			why += ", after it was refused"
+		}
+		c.violated(oneAtATime, "%d clients are down; the run was requested by: %s", len(down), why)
+	}
+}
+
+// intended reports whether a unit has been up, and only dcm stopped it or what it needs.
+func (c *checks) intended(unit string) bool {
+	if !c.upFor[unit] || c.stopped[unit] || c.ownFault[unit] {
+		return false
+	}
+	if one, ok := c.w.plan.byName[unit]; !ok || one.broken {
+		return false
+	}
+	m := c.w.pid1
+	for _, need := range slices.Concat(m.Related(unit, "Requires"), m.Related(unit, "BindsTo")) {
+		if !strings.HasPrefix(need, "dcm") && !c.intended(need) && m.Status(need).Active != "active" {
+			return false
+		}
+	}
+	return true
+}
+
+// named reports whether the daemon's error has the text.
+func (c *checks) named(text string) bool {
+	s := c.w.files.state
+	return s != nil && s.Error != nil && strings.Contains(s.Error.Text, text)
+}
+
+// final checks the host some time after the last fault.
+func (c *checks) final() {
+	w := c.w
+	c.unloadedEnds()
+	if w.pid1.Status("dcm.service").Active != "active" {
+		c.violated(daemonRuns, "dcm.service is %s", w.pid1.Status("dcm.service").Sub)
+		return
+	}
+	for _, one := range w.plan.units {
+		if s := w.pid1.Status(one.Name); c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
+			why := ""
+			switch {
+			case c.unsettled:
+				why = "; the daemon started no unit, since other units had not settled"
+			case c.named("these clients are down"), c.named("these units are down"):
+				why = "; the change waits for units that it keeps down"
+			case c.refused:
+				why = "; a refused --rolling ended the attempts"
+			case c.jobs[one.Name] == "dependency":
+				why = "; its start job ended with dependency"
+			}
+			c.violated(clientsComeBack, "%s is %s (%s, %s)%s", one.Name, s.Active, s.Sub, s.Result, why)
+		}
+	}
+	cfg, _ := w.effective()
+	if cfg == nil || cfg.Selected == "" {
+		return
+	}
+	d, err := apply.Compare(w.gpus.devices(), cfg.Profile)
+	state := w.files.state
+	named := state != nil && (state.Error != nil && state.Phase != runstate.InSync || state.Phase == runstate.Rolling || state.Phase == runstate.Applying)
+	if (err != nil || len(d.Steps) > 0) && !named {
+		c.violated(converges, "profile %s is selected, the GPUs are %v", cfg.Selected, w.gpus.shapes())
+	}
+}

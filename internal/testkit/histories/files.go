@@ -1,0 +1,159 @@
+package histories
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"dcm/internal/engine/config"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
+)
+
+// files are the files that dcm's processes share. Each write replaces a file, as package atomicfile does.
+type files struct {
+	admin     string // /etc/dcm/dcm.toml
+	selection string // the selection until reboot; "": there is none
+
+	note       *runstate.Note
+	state      *runstate.State
+	run        *runstate.Run
+	partitions *runstate.Partitions
+	lastGood   *config.Config
+	withheld   map[string][]partition.Address
+	generated  map[string]string // the generator's drop-ins
+
+	runLock, gateLock bool
+	paths             map[string]bool // of path units and conditions
+}
+
+// reboot removes what is in /run. The caller holds mu.
+func (f *files) reboot() {
+	*f = files{admin: f.admin, generated: make(map[string]string), withheld: make(map[string][]partition.Address), paths: make(map[string]bool)}
+}
+
+// copied returns a value as it is read back from its file.
+func copied[T any](v *T) *T {
+	if v == nil {
+		return nil
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	out := new(T)
+	if err := json.Unmarshal(text, out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// parsed are configurations by their text. A configuration is a function of its text.
+type parsed struct {
+	mu   sync.Mutex
+	have map[string]loaded
+}
+
+type loaded struct {
+	cfg *config.Config
+	err error
+}
+
+func (p *parsed) load(admin, selection string) (*config.Config, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := admin + "\x00" + selection
+	if l, ok := p.have[key]; ok {
+		return l.cfg, l.err
+	}
+	paths := config.DefaultPaths("/nonexistent")
+	paths = paths.With(paths.Admin, admin)
+	if selection != "" {
+		paths = paths.With(paths.RuntimeSelection(), selection)
+	}
+	cfg, err := config.Load(paths)
+	if p.have == nil || len(p.have) > 5000 {
+		p.have = make(map[string]loaded)
+	}
+	p.have[key] = loaded{cfg, err}
+	return cfg, err
+}
+
+// config returns the configuration on disk. The caller holds mu.
+func (w *world) config() (*config.Config, error) {
+	return w.plan.parsed.load(w.files.admin, w.files.selection)
+}
+
+// effective returns the configuration on disk, or the last good one. The caller holds mu.
+func (w *world) effective() (cfg *config.Config, broken error) {
+	cfg, err := w.config()
+	if err != nil && w.files.lastGood != nil {
+		return w.files.lastGood, err
+	}
+	return cfg, err
+}
+
+// untilReboot is the text of a selection until reboot, as package selection writes it.
+func untilReboot(profile, instead string) string {
+	return "profile = \"" + profile + "\"\ninstead = \"" + instead + "\"\n"
+}
+
+// signed removes the note and returns its content, as [host.Host.Signed]. The caller holds mu.
+func (f *files) signed(by *runstate.Who) runstate.Asked {
+	const noteTTL = time.Minute
+	note := f.note
+	if note == nil || by != nil && !by.SameProcess(note.Asked.Who) {
+		return runstate.Asked{}
+	}
+	f.note = nil
+	if time.Since(note.Time) > noteTTL {
+		return runstate.Asked{}
+	}
+	return note.Asked
+}
+
+// withheldFiles are the withheld clients, as a process accesses them. They implement [daemon.WithheldClients].
+type withheldFiles struct{ p *process }
+
+func (f withheldFiles) Read() (out map[string][]partition.Address, err error) {
+	f.p.effect("read withheld clients", func() { out = *copied(&f.p.w.files.withheld) })
+	return out, nil
+}
+
+func (f withheldFiles) Add(clients map[string][]partition.Address) error {
+	if len(clients) == 0 {
+		return nil
+	}
+	f.p.effect("withhold clients", func() {
+		for unit, gpus := range clients {
+			f.p.w.files.withheld[unit] = append(f.p.w.files.withheld[unit], gpus...)
+		}
+	})
+	return nil
+}
+
+func (f withheldFiles) Keep(keep func(unit string, gpu partition.Address) bool) error {
+	f.p.effect("release clients", func() {
+		all := f.p.w.files.withheld
+		for unit, gpus := range all {
+			var left []partition.Address
+			for _, a := range gpus {
+				if keep(unit, a) {
+					left = append(left, a)
+				}
+			}
+			if all[unit] = left; len(left) == 0 {
+				delete(all, unit)
+			}
+		}
+	})
+	return nil
+}
+
+func (f withheldFiles) Clear() error {
+	f.p.effect("release all clients", func() { clear(f.p.w.files.withheld) })
+	return nil
+}
+
+var errNoLastGood = errors.New("there is no last good configuration")
