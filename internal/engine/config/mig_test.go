@@ -84,3 +84,17 @@ func TestLoad_PredefinedProfile(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
+
+func TestLoad_MIGProfileWithoutQuotes(t *testing.T) {
+	for text, want := range map[string]string{
+		"[profiles.a]\nmig = { 1g.10gb = 2 }\n":        `/etc/dcm/dcm.toml:2: profiles.a.mig.1g: TOML reads a name with a dot as two keys; write the MIG profile in quotes; accepted: "1g.10gb" = 2`,
+		"[profiles.a.mig]\n1c.3g.40gb = 4\n":           `/etc/dcm/dcm.toml:2: profiles.a.mig.1c: TOML reads a name with a dot as two keys; write the MIG profile in quotes; accepted: "1c.3g.40gb" = 4`,
+		"[profiles.a.mig]\n1g.10gb = 1\n1g.20gb = 3\n": `/etc/dcm/dcm.toml:2: profiles.a.mig.1g: TOML reads a name with a dot as two keys; write the MIG profile in quotes; accepted: "1g.10gb" = 1, "1g.20gb" = 3`,
+		"[profiles.a]\nmig = { other.name = 2 }\n":     `/etc/dcm/dcm.toml:2: profiles.a.mig.other: not a MIG profile; accepted: names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU`,
+	} {
+		p := configtest.Files{"etc/dcm/dcm.toml": text}.Write(t)
+		if got := configtest.Complaint(t, p); got != want {
+			t.Errorf("%q:\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}

@@ -58,7 +58,10 @@ func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, boo
 		n, at := t[name], source.DottedKey(key, name)
 		p, err := partition.ParseMIGProfile(name)
 		number, isNumber := n.Value.(int64)
+		_, isTable := n.Value.(source.Table)
 		switch {
+		case isTable && len(unquotedProfiles(name, n)) > 0:
+			fail(n, at, &source.Fault{Text: "TOML reads a name with a dot as two keys; write the MIG profile in quotes", Accepted: strings.Join(unquotedProfiles(name, n), ", ")})
 		case err != nil || strings.HasPrefix(name, "MIG "):
 			fail(n, at, &source.Fault{Text: "not a MIG profile", Accepted: "names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU"})
 		case !isNumber:
@@ -72,6 +75,32 @@ func CheckMIGCounts(c *Checker, key string, t source.Table) (map[string]int, boo
 		}
 	}
 	return counts, ok
+}
+
+// unquotedProfiles returns the pairs that were intended if a key and its value are MIG profiles that
+// were written without quotes: TOML reads 1g.10gb = 2 as the table 1g with the key 10gb. It returns nil
+// if one of the names is no MIG profile.
+func unquotedProfiles(name string, n *source.Node) []string {
+	t, isTable := n.Value.(source.Table)
+	if !isTable {
+		if _, err := partition.ParseMIGProfile(name); err != nil {
+			return nil
+		}
+		number, isNumber := n.Value.(int64)
+		if !isNumber {
+			number = 1
+		}
+		return []string{fmt.Sprintf("%s = %d", source.Quote(name), number)}
+	}
+	var pairs []string
+	for _, key := range t.Keys() {
+		inner := unquotedProfiles(name+"."+key, t[key])
+		if inner == nil {
+			return nil
+		}
+		pairs = append(pairs, inner...)
+	}
+	return pairs
 }
 
 const acceptedDevice = `a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`
