@@ -53,6 +53,9 @@ func entryDevices() rule.Rule {
 			}
 		case []*source.Node:
 			indices.Check(c, key, n)
+			if all := rule.ReadSelectors(n); len(all) != len(distinct(all)) {
+				c.Warn(n, "%s lists a GPU twice", key)
+			}
 		default:
 			f := rule.WrongType("a string or an array", n)
 			f.Accepted = accepted
@@ -61,7 +64,18 @@ func entryDevices() rule.Rule {
 	}}
 }
 
-// migDevices is the rule of a table of counts; null is an empty table.
+// distinct returns the GPUs without repetition.
+func distinct(all []partition.Selector) []partition.Selector {
+	var once []partition.Selector
+	for _, s := range all {
+		if !slices.Contains(once, s) {
+			once = append(once, s)
+		}
+	}
+	return once
+}
+
+// migDevices is the rule of a table of counts, or null.
 func migDevices() rule.Rule {
 	return rule.Rule{Check: func(c *rule.Checker, key string, n *source.Node) {
 		switch v := n.Value.(type) {
@@ -75,9 +89,13 @@ func migDevices() rule.Rule {
 	}}
 }
 
+// oneEntry checks an entry as mig-parted does, see UnmarshalJSON of MigConfigSpec in its api/spec/v1.
 func oneEntry(c *rule.Checker, key string, n *source.Node) {
 	rule.Require("devices", "mig-enabled")(c, key, n)
 	enabled, with := n.At("mig-enabled"), n.At("mig-devices")
+	if enabled != nil && enabled.Value == true && (with == nil || with.Value == nil) {
+		c.Fail(n, key, &source.Fault{Text: "mig-devices is missing, and mig-enabled is true", Accepted: "mig-devices: {} for no instance"})
+	}
 	if enabled != nil && enabled.Value == false && len(source.Children(with)) > 0 {
 		c.Fail(with, source.DottedKey(key, "mig-devices"), &source.Fault{Text: "must be empty, since mig-enabled is false"})
 	}
@@ -130,7 +148,7 @@ func overlapDevices(a, b *source.Node) bool {
 func readEntries(name string, n *source.Node) partition.Profile {
 	p := partition.Profile{Name: name}
 	for _, entry := range n.Items() {
-		g := partition.Group{MIG: entryMIG(entry), Devices: rule.ReadDevices(entry.At("device-filter")), GPUs: rule.ReadSelectors(entry.At("devices"))}
+		g := partition.Group{MIG: entryMIG(entry), Devices: rule.ReadDevices(entry.At("device-filter")), GPUs: distinct(rule.ReadSelectors(entry.At("devices")))}
 		g.Rest = entry.At("devices").Value == allDevices
 		if g.Rest || len(g.GPUs) > 0 {
 			p.Groups = append(p.Groups, g)

@@ -151,8 +151,9 @@ mig-configs:
         "1c.3g.20gb": 3
         "2g.10gb": 1
     - device-filter: "0x20B210DE:0x153310DE"
-      devices: [3]
+      devices: [3, 3]
       mig-enabled: true
+      mig-devices: {}
 `
 	c, warnings := importing(t, texts("config.yaml", text))
 	m, _ := partition.NewMIG(map[string]int{"1c.3g.20gb": 3, "2g.10gb": 1})
@@ -164,7 +165,7 @@ mig-configs:
 	if diff := cmp.Diff(want, c.Profiles["custom"]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := []string{"config.yaml:2: " + aboutIndices}; !slices.Equal(warnings, want) {
+	if want := []string{"config.yaml:12: mig-configs.custom.devices lists a GPU twice", "config.yaml:2: " + aboutIndices}; !slices.Equal(warnings, want) {
 		t.Errorf("warnings %q", warnings)
 	}
 }
@@ -174,10 +175,15 @@ func TestImportFiles_BadMIGPartedFiles(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"another version", "version: v2\nmig-configs: {}", `f:1: version = "v2": version not supported; accepted: v1`},
 		{"no version", "mig-configs: {}", "f:1: version: is missing"},
-		{"overlapping entries", head + "    - devices: all\n      mig-enabled: false\n    - devices: [1]\n      mig-enabled: true",
+		{"overlapping entries", head + "    - devices: all\n      mig-enabled: false\n    - devices: [1]\n      mig-enabled: true\n      mig-devices: {}",
 			"f:6: mig-configs.a: has GPUs of the entry on line 4; in dcm a GPU is in one group"},
 		{"a profile that is none", head + "    - devices: all\n      mig-enabled: true\n      mig-devices:\n        \"1g\": 7\n",
 			`f:7: mig-configs.a.mig-devices.1g = 7: not a MIG profile; accepted: names such as 1g.10gb, 1c.3g.40gb or 1g.10gb+me; dcm check lists those of a GPU`},
+		{"no instances named", head + "    - devices: all\n      mig-enabled: true\n    - devices: [1]\n      mig-enabled: true\n      mig-devices:\n",
+			"f:4: mig-configs.a: mig-devices is missing, and mig-enabled is true; accepted: mig-devices: {} for no instance\n" +
+				"f:6: mig-configs.a: mig-devices is missing, and mig-enabled is true; accepted: mig-devices: {} for no instance"},
+		{"a filter without quotes", head + "    - device-filter: 0x233010DE\n      devices: all\n      mig-enabled: false\n",
+			`f:4: mig-configs.a.device-filter = 590352606: must be a string or an array of strings, not an integer; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`},
 		{"instances with MIG off", head + "    - devices: all\n      mig-enabled: false\n      mig-devices: {\"1g.5gb\": 7}\n",
 			"f:6: mig-configs.a.mig-devices: must be empty, since mig-enabled is false"},
 		{"a word for all", head + "    - devices: al\n      mig-enabled: false\n",

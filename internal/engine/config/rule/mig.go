@@ -121,11 +121,16 @@ func Devices() Rule {
 		}
 	})
 	return Rule{Check: func(c *Checker, key string, n *source.Node) {
-		if _, one := n.Value.(string); one {
+		switch n.Value.(type) {
+		case string:
 			each.Check(c, key, n)
-			return
+		case []*source.Node:
+			many.Check(c, key, n)
+		default:
+			f := WrongType("a string or an array of strings", n)
+			f.Accepted = acceptedDevice
+			c.Fail(n, key, f)
 		}
-		many.Check(c, key, n)
 	}}
 }
 
