@@ -1,6 +1,7 @@
 package amdgpu
 
 import (
+	"context"
 	"time"
 
 	"dcm/internal/gpu"
@@ -58,7 +59,7 @@ func (p *parts) vendor() gpu.Vendor {
 		Library:       p.library.version,
 		Loader:        p.module,
 		ReadDetails:   p.details.read,
-		Enrich:        p.library.enrich,
+		Enrich:        p.enrich,
 		Measure:       p.meter.measure,
 		Counters:      p.meter.counters,
 		CrossCheck:    p.library.crossCheck,
@@ -68,4 +69,13 @@ func (p *parts) vendor() gpu.Vendor {
 		ReadModeTables: p.tables.read,
 		BusyCheck:      p.check.read,
 	}
+}
+
+// enrich is the Enrich of [gpu.Vendor]: the facts of the library, and of the driver's module what the
+// library does not have. The error is that of the library, or that of the module.
+func (p *parts) enrich(ctx context.Context, devices []*gpu.Device) error {
+	if err := p.library.enrich(ctx, devices); err != nil {
+		return err
+	}
+	return p.inventory.addDriverVersion(devices)
 }

@@ -91,6 +91,21 @@ func (n *inventory) readGPU(f *gpu.Function, nodes []kfdNode) (why string, err e
 	return "", err
 }
 
+// addDriverVersion sets the version of the driver's module where the library has none. A driver without
+// MODULE_VERSION shows none.
+func (n *inventory) addDriverVersion(devices []*gpu.Device) error {
+	version, err := sysfs.Optional(n.roots.SysPath("module", driver, "version"))
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if d.Driver == driver {
+			addFacts(d, SMIGPU{DriverVersion: version}, gpu.Sysfs)
+		}
+	}
+	return nil
+}
+
 // readHive returns the XGMI hive id without KFD (amdgpu_xgmi.c); 0 for no hive.
 func readHive(own sysfs.Dir) (uint64, error) {
 	id, err := own.Number("xgmi_hive_info/xgmi_hive_id", 64)

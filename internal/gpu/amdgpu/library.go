@@ -20,8 +20,8 @@ type library struct {
 	required bool // modes are set through the library, so that it must be installed
 }
 
-// enrich is the Enrich of [gpu.Vendor]: it adds name, serial, UUID and driver version. It does
-// nothing if an optional library is not installed. The error is an [*SMIError].
+// enrich adds name, serial, UUID and driver version. It does nothing if an optional library is not
+// installed. The error is an [*SMIError].
 func (l library) enrich(ctx context.Context, devices []*gpu.Device) error {
 	if l.smi == nil {
 		return nil

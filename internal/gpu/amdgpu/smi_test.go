@@ -113,6 +113,30 @@ func smiFixture(t testing.TB) *fixture {
 
 const gpuA, gpuB = "0000:05:00.0", "0000:26:00.0"
 
+// Without the library the version is the one that the driver's module shows; a driver of the kernel's own
+// shows none.
+func TestEnrich_DriverVersionOfModule(t *testing.T) {
+	for _, version := range []string{"6.19.14.31400000", "6.16.6-2238411.24.04", ""} {
+		f := smiFixture(t)
+		if version != "" {
+			f.write("sys/module/amdgpu/version", version)
+		}
+		n := whole(f.roots())
+		devices, err := n.all.Devices(t.Context())
+		f.must(err)
+		f.must(n.all.Enrich(t.Context(), devices))
+		for _, d := range devices {
+			want, source := version, gpu.Sysfs
+			if d.Driver != driver || version == "" {
+				want, source = "", ""
+			}
+			if d.DriverVersion != want || d.Source["driver_version"] != source {
+				t.Errorf("%s: version %q from %q, want %q from %q", d.Address, d.DriverVersion, d.Source["driver_version"], want, source)
+			}
+		}
+	}
+}
+
 func TestEnrich(t *testing.T) {
 	for _, g := range standin.Generations() {
 		t.Run(g.Name, func(t *testing.T) {
