@@ -55,6 +55,20 @@ const migCondition = "# MIG instances: needs ConstrainDevices=yes, and jobs with
 // both variables count the partitions of the job.
 const mixedCondition = "# GPUs of two vendors: jobs get the variables of both; needs ConstrainDevices=yes"
 
+// interleavedCondition is the comment above types that alternate. slurmd numbers the devices by the order
+// of their types in Gres=, not by that of the lines.
+const interleavedCondition = "# types that alternate: the numbers that jobs get are right only with ConstrainDevices=yes and task/cgroup"
+
+// interleaved reports whether devices of one type have devices of another type between them.
+func (g Gres) interleaved() bool {
+	var sequence []string
+	for _, d := range g.Devices {
+		sequence = append(sequence, d.Type)
+	}
+	types, _ := g.types()
+	return len(slices.Compact(sequence)) > len(types)
+}
+
 // flags returns the flags of all devices.
 func (g Gres) flags() string {
 	var all []string
@@ -79,6 +93,9 @@ func (g Gres) lines(prefix string) []string {
 		out = []string{nvmlCondition, out[0]}
 	}
 	warned, flags := false, g.flags()
+	if g.interleaved() {
+		out = append([]string{interleavedCondition}, out...)
+	}
 	if strings.Contains(flags, ",") {
 		out = append([]string{mixedCondition}, out...)
 	}
@@ -126,6 +143,9 @@ func (g Gres) HasInstances() bool {
 	return slices.ContainsFunc(g.Devices, func(d Device) bool { return len(d.Files) > 1 })
 }
 
+// taskPlugin is the line of slurm.conf without which ConstrainDevices has no effect (cgroup.conf(5)).
+const taskPlugin = "TaskPlugin=task/cgroup,task/affinity"
+
 // Lines returns the lines of gres.conf, slurm.conf and cgroup.conf that let a job request a number of
 // the node's partitions. With MIG instances, the other form of gres.conf follows as a comment.
 func (g Gres) Lines() string {
@@ -145,7 +165,8 @@ func (g Gres) Lines() string {
 	// slurmctld does not start with this line unless it has a slurmdbd.
 	fmt.Fprintf(&b, "#AccountingStorageTRES=%s   # with slurmdbd only\n", strings.Join(append([]string{"gres/gpu"}, prefixed("gres/gpu:", types)...), ","))
 	fmt.Fprintf(&b, "#NodeName=%s Gres=%s\n", g.Node, g.Counts())
-	fmt.Fprintln(&b, "\n# cgroup.conf, on this node: a job can open only its own partitions")
+	fmt.Fprintln(&b, taskPlugin)
+	fmt.Fprintln(&b, "\n# cgroup.conf, on this node: with task/cgroup a job can open only its own partitions")
 	fmt.Fprintln(&b, "ConstrainDevices=yes")
 	return b.String()
 }

@@ -43,8 +43,9 @@ const rest = `# slurm.conf, on all hosts; add the settings of the commented line
 GresTypes=gpu
 #AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:h100_80gb_hbm3,gres/gpu:h100_80gb_hbm3_3g.40gb   # with slurmdbd only
 #NodeName=gpu1 Gres=gpu:cpx:4,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2
+TaskPlugin=task/cgroup,task/affinity
 
-# cgroup.conf, on this node: a job can open only its own partitions
+# cgroup.conf, on this node: with task/cgroup a job can open only its own partitions
 ConstrainDevices=yes
 `
 
@@ -72,6 +73,7 @@ func TestGres_AMD(t *testing.T) {
 	g := Gres{Node: "gpu1", Note: "A note", Devices: []Device{amd("cpx", "/dev/dri/renderD128"), amd("cpx", "/dev/dri/renderD129"),
 		amd("cpx", "/dev/dri/renderD140"), amd("spx", "/dev/dri/renderD141"), amd("cpx", "/dev/odd")}}
 	const want = `# gres.conf, on this node. A note
+# types that alternate: the numbers that jobs get are right only with ConstrainDevices=yes and task/cgroup
 NodeName=gpu1 AutoDetect=off
 NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD[128-129] Flags=amd_gpu_env
 NodeName=gpu1 Name=gpu Type=cpx File=/dev/dri/renderD140 Flags=amd_gpu_env
@@ -82,8 +84,9 @@ NodeName=gpu1 Name=gpu Type=cpx File=/dev/odd Flags=amd_gpu_env
 GresTypes=gpu
 #AccountingStorageTRES=gres/gpu,gres/gpu:cpx,gres/gpu:spx   # with slurmdbd only
 #NodeName=gpu1 Gres=gpu:cpx:4,gpu:spx:1
+TaskPlugin=task/cgroup,task/affinity
 
-# cgroup.conf, on this node: a job can open only its own partitions
+# cgroup.conf, on this node: with task/cgroup a job can open only its own partitions
 ConstrainDevices=yes
 `
 	if d := cmp.Diff(want, g.Lines()); d != "" {
