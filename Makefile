@@ -91,11 +91,11 @@ packages:
 	for arch in $(ARCHES); do \
 		packaging/stage.sh $$arch || exit 1; \
 		for packager in $(PACKAGERS); do \
-			ARCH=$$arch $(GO) tool nfpm package -f $(RECIPE) -p $$packager -t $(DIST)/ || exit 1; \
+			ARCH=$$arch packaging/pack.sh $(RECIPE) $$packager $(DIST)/ || exit 1; \
 		done; \
 	done
 	for packager in $(PACKAGERS); do \
-		$(GO) tool nfpm package -f packaging/cockpit/nfpm.yaml -p $$packager -t $(DIST)/ || exit 1; \
+		packaging/pack.sh packaging/cockpit/nfpm.yaml $$packager $(DIST)/ || exit 1; \
 	done
 
 .PHONY: image chart test-kubernetes host-image test-host-image
@@ -185,7 +185,7 @@ demo-package:
 	mkdir -p $(DIST)/demo
 	STAGE=$(DIST)/demo/stage packaging/stage.sh $(ARCH)
 	sed 's/^  compression: xz$$/  compression: none/' $(RECIPE) >$(DIST)/demo/nfpm.yaml
-	STAGE=$(DIST)/demo/stage ARCH=$(ARCH) $(GO) tool nfpm package -f $(DIST)/demo/nfpm.yaml -p deb -t $(DIST)/demo/
+	STAGE=$(DIST)/demo/stage ARCH=$(ARCH) packaging/pack.sh $(DIST)/demo/nfpm.yaml deb $(DIST)/demo/
 
 # All tests, as root. `go test ./...` runs those that need neither root nor a container.
 # There is no time limit, since a busy machine would exceed it: each wait in a test has its
@@ -342,7 +342,7 @@ GOVULNCHECK = v1.1.4
 
 lint-sh:
 	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
-	shellcheck --shell=sh internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/stage.sh packaging/version.sh packaging/release.sh packaging/kit.sh packaging/kit/run.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
+	shellcheck --shell=sh --external-sources internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/*.sh packaging/kit/run.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # The words of internal/testkit/wording, long sentences, and names of durations.
 lint-wording:

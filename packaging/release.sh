@@ -23,8 +23,19 @@ tag=$(git describe --tags --exact-match --match 'v[0-9]*' 2>/dev/null) ||
 [ -z "$(git status --porcelain)" ] || fail "the tree has changes that are not committed: see git status"
 version=${tag#v}
 [ "$(packaging/version.sh)" = "$version" ] || fail "version: found $(packaging/version.sh), want $version"
-grep -q "^- semver: $version-1\$" packaging/changelog.yaml ||
-	fail "packaging/changelog.yaml: no entry for $version-1"
+section=$(grep -m 1 '^## ' CHANGELOG.md)
+echo "$section" | grep -Eq "^## $version - [0-9]{4}-[0-9]{2}-[0-9]{2}\$" ||
+	fail "CHANGELOG.md: first section: found \"$section\", want \"## $version - YYYY-MM-DD\""
+# shellcheck source=packaging/publisher
+. packaging/publisher
+while read -r key value; do
+	[ -n "$value" ] || fail "packaging/publisher: $key is empty"
+done <<END
+NAME $NAME
+EMAIL $EMAIL
+REPOSITORY $REPOSITORY
+REGISTRY $REGISTRY
+END
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -42,7 +53,7 @@ find "$work/first" -maxdepth 1 \( -name '*.deb' -o -name '*.rpm' \) -exec cp {} 
 for arch in "$work"/first/stage/*/; do
 	for program in "$arch"dcm*; do
 		[ -f "$program" ] || continue
-		go -C packaging/release tool cyclonedx-gomod bin -json -noserial -std -version "$version" "$program" \
+		go tool -modfile=packaging/tools/go.mod cyclonedx-gomod bin -json -noserial -std -version "$version" "$program" \
 			>"$out/sbom/${program##*/}_$(basename "$arch").cdx.json"
 	done
 done

@@ -1,6 +1,7 @@
 package packaging_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,15 @@ func (r repository) refused(command, message string) {
 	}
 }
 
+// fillIn writes a publisher of the test.
+const fillIn = `cat >packaging/publisher <<'END'
+NAME="Ada Example"
+EMAIL=ada@publisher.example
+REPOSITORY=https://publisher.example/dcm.git
+REGISTRY=registry.publisher.example/dcm
+END
+`
+
 const release = "KEY=test@dcm.example packaging/release.sh "
 
 func TestRelease_Preconditions(t *testing.T) {
@@ -85,7 +95,12 @@ func TestRelease_Preconditions(t *testing.T) {
 	r.run("git tag v77.0.0 && echo >>README.md")
 	r.refused(release, "the tree has changes that are not committed")
 	r.run("git checkout --quiet README.md")
-	r.refused(release, "packaging/changelog.yaml: no entry for 77.0.0-1")
+	r.refused(release, `CHANGELOG.md: first section: found "## Unreleased", want "## 77.0.0 - YYYY-MM-DD"`)
+	r.run("sed -i 's/^## Unreleased$/## 77.0.0 - 2077-07-07/' CHANGELOG.md && git commit --quiet --all --message=77 && git tag --force v77.0.0")
+	for _, key := range []string{"NAME", "EMAIL", "REPOSITORY", "REGISTRY"} {
+		r.run(fillIn + fmt.Sprintf("sed -i 's/^%s=.*/%s=/' packaging/publisher && git commit --quiet --all --message=%s && git tag --force v77.0.0", key, key, key))
+		r.refused(release, "packaging/publisher: "+key+" is empty")
+	}
 	if out := r.run("git status --porcelain --ignored"); out != "" {
 		t.Errorf("files after refused releases: got %q, want none", out)
 	}
@@ -97,12 +112,17 @@ func TestRelease(t *testing.T) {
 	}
 	r := cloneRepository(t)
 	r.run("gpg --batch --quiet --passphrase '' --quick-generate-key test@dcm.example ed25519 sign never")
-	r.run("sed -i 's/semver: .*/semver: 77.0.0-1/' packaging/changelog.yaml && git commit --quiet --all --message=77 && git tag v77.0.0")
+	r.run(fillIn + "sed -i 's/^## Unreleased$/## 77.0.0 - 2077-07-07/' CHANGELOG.md && git commit --quiet --all --message=77 && git tag v77.0.0")
 	t.Log(r.run(release + "dist/release"))
 	out := strings.Fields(r.run("cd dist/release && ls *.deb *.rpm"))
 	for _, want := range []string{"dcm_77.0.0-1_amd64.deb", "dcm_77.0.0-1_arm64.deb", "dcm-77.0.0-1.x86_64.rpm", "dcm-77.0.0-1.aarch64.rpm", "cockpit-dcm_77.0.0-1_all.deb", "cockpit-dcm-77.0.0-1.noarch.rpm"} {
 		if !strings.Contains(strings.Join(out, "\n"), want) {
 			t.Errorf("packages: got %q, want %s among them", out, want)
+		}
+	}
+	for field, want := range map[string]string{"Maintainer": "Ada Example <ada@publisher.example>", "Homepage": "https://publisher.example/dcm.git"} {
+		if got := strings.TrimSpace(r.run("dpkg-deb --field dist/release/dcm_77.0.0-1_amd64.deb " + field)); got != want {
+			t.Errorf("%s of the DEB: got %q, want %q", field, got, want)
 		}
 	}
 	r.run("cd dist/release && gpg --batch --verify SHA256SUMS.asc SHA256SUMS && sha256sum --strict --check SHA256SUMS")

@@ -66,7 +66,7 @@ func packaged(t *testing.T, recipe string) []byte {
 	if err := os.WriteFile(filepath.Join(dir, "nfpm.yaml"), []byte(recipe), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "tool", "nfpm", "package", "-f", filepath.Join(dir, "nfpm.yaml"), "-p", "rpm", "-t", dir)
+	cmd := exec.CommandContext(t.Context(), "go", "tool", "-modfile=packaging/tools/go.mod", "nfpm", "package", "-f", filepath.Join(dir, "nfpm.yaml"), "-p", "rpm", "-t", dir)
 	cmd.Dir = "../../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("nfpm: %v\n%s", err, out)
