@@ -19,6 +19,9 @@ for program in bin/dcm libexec/dcm/dcm-smi libexec/dcm/dcm-nvml libexec/dcm/dcm-
 done
 cp packaging/profiles/*.toml "$tree/config/usr/lib/dcm/dcm.toml.d"
 cp packaging/kit/run.sh packaging/kit/README.txt LICENSE packaging/copyright "$tree"
+# shellcheck source=packaging/publisher
+. packaging/publisher
+echo "${NAME:-the developers of this build}${EMAIL:+ <$EMAIL>}" >"$tree/CONTACT"
 echo "$arch" >"$tree/ARCH"
 echo "dcm $version" >"$tree/VERSION"
 tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@${SOURCE_DATE_EPOCH:-0}" \

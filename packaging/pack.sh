@@ -11,7 +11,7 @@ out=${3:?$usage}
 
 # shellcheck source=packaging/publisher
 . packaging/publisher
-# Nobody has published a build for development, so no address is right. RFC 2606 reserves
+# A build for development has no publisher and so no address. RFC 2606 reserves
 # the domain for this.
 export MAINTAINER="${NAME:-dcm developers} <${EMAIL:-unpublished@dcm.invalid}>" HOMEPAGE="$REPOSITORY"
 

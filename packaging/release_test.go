@@ -80,7 +80,6 @@ const fillIn = `cat >packaging/publisher <<'END'
 NAME="Ada Example"
 EMAIL=ada@publisher.example
 REPOSITORY=https://publisher.example/dcm.git
-REGISTRY=registry.publisher.example/dcm
 END
 `
 
@@ -97,7 +96,7 @@ func TestRelease_Preconditions(t *testing.T) {
 	r.run("git checkout --quiet README.md")
 	r.refused(release, `CHANGELOG.md: first section: found "## Unreleased", want "## 77.0.0 - YYYY-MM-DD"`)
 	r.run("sed -i 's/^## Unreleased$/## 77.0.0 - 2077-07-07/' CHANGELOG.md && git commit --quiet --all --message=77 && git tag --force v77.0.0")
-	for _, key := range []string{"NAME", "EMAIL", "REPOSITORY", "REGISTRY"} {
+	for _, key := range []string{"NAME", "EMAIL", "REPOSITORY"} {
 		r.run(fillIn + fmt.Sprintf("sed -i 's/^%s=.*/%s=/' packaging/publisher && git commit --quiet --all --message=%s && git tag --force v77.0.0", key, key, key))
 		r.refused(release, "packaging/publisher: "+key+" is empty")
 	}

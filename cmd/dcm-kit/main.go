@@ -25,7 +25,7 @@ import (
 
 // about heads the list of contents.
 const about = `Result of the hardware kit of dcm, for its maintainers. It has no names of hosts, users or
-processes, and no serial numbers. Send it to <maintainers@dcm.example>.
+processes, and no serial numbers. The file CONTACT of the kit has their address.
 `
 
 func main() {

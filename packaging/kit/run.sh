@@ -87,7 +87,7 @@ cmp -s nodes-before.txt nodes-after.txt || changed=2
 
 archive=$to/dcm-hardware-kit-$(date -u +%Y%m%dT%H%M%S).tar.gz
 "$here/libexec/dcm/dcm-kit" "$work/result" "$archive" || fail "cannot write the archive"
-echo "The result is $archive. Read its CONTENTS.txt, and send it to <maintainers@dcm.example>."
+echo "The result is $archive. Read its CONTENTS.txt, and send it to $(cat "$here/CONTACT")."
 if [ "$changed" != 0 ]; then
 	echo "run.sh: the device nodes changed during the run: see nodes-before.txt and nodes-after.txt in the result" >&2
 fi

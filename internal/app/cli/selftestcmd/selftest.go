@@ -27,8 +27,8 @@ the model. With --change, also apply every mode that the GPUs support, and resto
 first one. Each change restarts the clients, as any change does. The GPUs are restored
 even if the self-test is killed.
 
-The result is an archive for the maintainers of dcm, ` + maintainers + `. It has
-no names of hosts, users, units or processes, and no serial numbers. The exit status is 0 if the test found no error and 2 if
+The result is an archive for the maintainers of dcm. It has no names of hosts, users, units or
+processes, and no serial numbers. The exit status is 0 if the test found no error and 2 if
 it found one. It is 1 if the test cannot run, and 75 if the GPUs are in use.`,
 		Args: console.Args(cobra.NoArgs),
 	}

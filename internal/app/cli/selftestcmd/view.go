@@ -43,8 +43,8 @@ const (
 	restored = "restored"
 )
 
-// maintainers is where the archive is sent to.
-const maintainers = "<maintainers@dcm.example>"
+// maintainers is where the archive is sent to. The packages have the address.
+const maintainers = "the maintainers of dcm, see REPORTING BUGS in dcm(1)"
 
 // view shows the events of a self-test: a row for each mode, with details of the wrong ones.
 type view struct {
