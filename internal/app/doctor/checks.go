@@ -44,6 +44,12 @@ func nvidiaChecks() []Check {
 			"switch MIG on the host of the virtual machine", "kubernetes-sigs/dra-driver-nvidia-gpu issue 883", noReset},
 		{"nvidia-cdi", Warning, "nvidia-cdi-refresh, /etc/cdi, /run/cdi", "nvidia-cdi-refresh is enabled and has written no file",
 			"start nvidia-cdi-refresh.service after the driver is loaded", "NVIDIA/nvidia-container-toolkit issue 1982", noCDI},
+		{"nvidia-cdi-failed", Warning, "nvidia-cdi-refresh", "nvidia-cdi-refresh has failed",
+			"see systemctl status nvidia-cdi-refresh.service; start it after the repair", "NVIDIA Container Toolkit, CDI", failedCDI},
+		{"nvidia-cdi-stale", Warning, "/etc/cdi, /run/cdi, UUIDs of the GPUs and MIG devices", "the CDI file of NVIDIA is not of the present GPUs and MIG devices",
+			"start nvidia-cdi-refresh.service, or remove the file if no GPU has an instance", "NVIDIA Container Toolkit, CDI", staleCDI},
+		{"nvidia-cdi-empty", Warning, "nvidia-cdi-refresh, MIG mode of the GPUs", "nvidia-cdi-refresh is enabled, and there is nothing that it could describe",
+			"none is necessary: dcm starts the service again after it has created an instance", "pkg/nvcdi of the NVIDIA Container Toolkit 1.20: GPUs in MIG mode are left out", emptyCDI},
 	}
 }
 

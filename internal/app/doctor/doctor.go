@@ -57,6 +57,15 @@ type Config struct {
 	Guests    []string // addresses of virtual functions and vGPUs
 	Dynamic   []string // "FILE:LINE: KEY" of each dynamic group
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
+	CDI       CDI
+}
+
+// CDI is what NVIDIA's CDI file should have.
+type CDI struct {
+	Failed bool     // nvidia-cdi-refresh.service has failed
+	Empty  bool     // all GPUs of NVIDIA are in MIG mode, and none has an instance
+	UUIDs  []string // of the MIG devices, and of the GPUs that are not in MIG mode
+	GPUs   []string // of all GPUs
 }
 
 // Report is the result of all checks.

@@ -90,6 +90,45 @@ func TestRun_Healthy(t *testing.T) {
 	}
 }
 
+// refreshing is a host with NVIDIA's service and, unless there are none, a file with these devices.
+func refreshing(uuids ...string) tree {
+	t := healthyNVIDIA("0x2330").with(tree{"etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.service": ""})
+	if len(uuids) > 0 {
+		t = t.with(tree{"run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\ndevices:\n- name: " + strings.Join(uuids, "\n- name: ") + "\n- name: all\n"})
+	}
+	return t
+}
+
+// A host is in one of these states: the file is right, stale, of a service that has failed, or was never written.
+func TestCDI_States(t *testing.T) {
+	const one, two, gpu = "MIG-11111111-2222-3333-4444-555555555555", "MIG-21111111-2222-3333-4444-555555555555", "GPU-31111111-2222-3333-4444-555555555555"
+	for _, tt := range []struct {
+		name string
+		host tree
+		cdi  CDI
+		want string // the findings
+	}{
+		{"right", refreshing(one, gpu), CDI{UUIDs: []string{one, gpu}, GPUs: []string{gpu}}, ""},
+		{"names are indices", refreshing("0:1"), CDI{UUIDs: []string{one}}, ""},
+		{"never written", refreshing(), CDI{UUIDs: []string{one}}, "nvidia-cdi"},
+		{"failed without a file", refreshing(), CDI{UUIDs: []string{one}, Failed: true}, "nvidia-cdi-failed"},
+		{"failed with an old file", refreshing(two), CDI{UUIDs: []string{one}, Failed: true}, "nvidia-cdi-failed nvidia-cdi-stale"},
+		{"stale: device added", refreshing(two), CDI{UUIDs: []string{one, two}}, "nvidia-cdi-stale"},
+		{"stale: device removed", refreshing(one, two), CDI{UUIDs: []string{one}}, "nvidia-cdi-stale"},
+		{"no instances and an old file", refreshing(one), CDI{Empty: true, Failed: true, GPUs: []string{gpu}}, "nvidia-cdi-stale"},
+		{"no instances", refreshing(), CDI{Empty: true, Failed: true, GPUs: []string{gpu}}, "nvidia-cdi-empty"},
+		{"no service", healthyNVIDIA("0x2330"), CDI{UUIDs: []string{one}}, ""},
+	} {
+		var found []string
+		for _, f := range Run(tt.host.write(t), Config{CDI: tt.cdi}).Findings {
+			found = append(found, f.ID)
+		}
+		if got := strings.Join(found, " "); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 // Each check has a host with its problem, and finds it there.
 func TestRun_Problems(t *testing.T) {
 	const device = pciDevices + "/" + address
@@ -124,6 +163,9 @@ func TestRun_Problems(t *testing.T) {
 		"mig-reset":           {host: healthyNVIDIA("0x20b2").without(device + "/reset"), want: address + ": cannot be reset: MIG cannot be switched on A100-80GB"},
 		"virtual-gpu":         {host: healthyAMD(), cfg: Config{Guests: []string{address}}, want: address + ": it is a virtual GPU: only its host can set its modes or MIG"},
 		"nvidia-cdi":          {host: healthyNVIDIA("0x2330").with(tree{"etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.service": ""}), want: "nvidia-cdi-refresh.service: it has written no CDI file: containers get no GPU"},
+		"nvidia-cdi-failed":   {host: refreshing("MIG-11111111-2222-3333-4444-555555555555"), cfg: Config{CDI: CDI{Failed: true, UUIDs: []string{"MIG-11111111-2222-3333-4444-555555555555"}}}, want: "nvidia-cdi-refresh.service: it has failed: /run/cdi/nvidia.yaml may be of an earlier state"},
+		"nvidia-cdi-stale":    {host: refreshing("MIG-11111111-2222-3333-4444-555555555555"), cfg: Config{CDI: CDI{UUIDs: []string{"MIG-0", "MIG-11111111-2222-3333-4444-555555555555"}}}, want: "/run/cdi/nvidia.yaml: it lacks MIG-0 (1 of 2 GPUs and MIG devices)"},
+		"nvidia-cdi-empty":    {host: refreshing(), cfg: Config{CDI: CDI{Failed: true, Empty: true}}, want: "nvidia-cdi-refresh.service: it has written no CDI file: all GPUs are in MIG mode and none has an instance"},
 
 		"vfio":            {host: gpu(address, "0x10de", "0x2330", "vfio-pci"), want: address + ": H100-80GB is bound to vfio-pci"},
 		"console":         {host: healthyNVIDIA("0x20b2").with(tree{"sys/class/graphics/fb0/device": "-> ../../../" + address}), want: address + ": a console is on it (fb0)"},

@@ -2,10 +2,16 @@ package doctor
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"dcm/internal/gpu/nvidia"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/cdi"
+	"dcm/internal/sanitize"
 )
 
 // minimumDriver returns the first driver with MIG for a board, "" if it is unknown.
@@ -104,11 +110,68 @@ func noReset(f *facts) (out []problem) {
 	return out
 }
 
+// refreshes reports whether NVIDIA's service describes the GPUs to container engines.
+func (f *facts) refreshes() bool {
+	return f.nvidia != "" && (f.enabled(cdi.NVIDIAUnit) || f.enabled("nvidia-cdi-refresh.path"))
+}
+
+// cdiFiles returns the files that NVIDIA's service writes, with the path without the root directory.
+func (f *facts) cdiFiles() (out []string) {
+	for _, dir := range cdi.Directories() {
+		for _, name := range []string{"nvidia.yaml", "nvidia.json"} {
+			if f.exists(dir, name) {
+				out = append(out, filepath.Join("/", dir, name))
+			}
+		}
+	}
+	return out
+}
+
 func noCDI(f *facts) []problem {
-	const unit = "nvidia-cdi-refresh.service"
-	written := f.exists("etc/cdi/nvidia.yaml") || f.exists("run/cdi/nvidia.yaml") || f.exists("var/run/cdi/nvidia.yaml")
-	if f.nvidia == "" || written || !f.enabled(unit) && !f.enabled("nvidia-cdi-refresh.path") {
+	if !f.refreshes() || len(f.cdiFiles()) > 0 || f.cfg.CDI.Failed || f.cfg.CDI.Empty {
 		return nil
 	}
-	return []problem{{unit, "it has written no CDI file: containers get no GPU"}}
+	return []problem{{cdi.NVIDIAUnit, "it has written no CDI file: containers get no GPU"}}
+}
+
+// failedCDI finds nothing if the service fails because it has nothing to describe.
+func failedCDI(f *facts) []problem {
+	switch {
+	case !f.cfg.CDI.Failed || f.cfg.CDI.Empty:
+		return nil
+	case len(f.cdiFiles()) == 0:
+		return []problem{{cdi.NVIDIAUnit, "it has failed, and there is no CDI file: containers get no GPU"}}
+	}
+	return []problem{{cdi.NVIDIAUnit, "it has failed: " + strings.Join(f.cdiFiles(), ", ") + " may be of an earlier state"}}
+}
+
+func emptyCDI(f *facts) []problem {
+	if !f.refreshes() || !f.cfg.CDI.Empty || len(f.cdiFiles()) > 0 {
+		return nil
+	}
+	return []problem{{cdi.NVIDIAUnit, "it has written no CDI file: all GPUs are in MIG mode and none has an instance"}}
+}
+
+// uuidInCDI is the name of a GPU or MIG device. A file with indices only has none.
+var uuidInCDI = regexp.MustCompile(`\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+
+// staleCDI compares the names in NVIDIA's file with the UUIDs. A GPU in MIG mode is not in the file.
+func staleCDI(f *facts) (out []problem) {
+	for _, file := range f.cdiFiles() {
+		text, err := os.ReadFile(f.path(file))
+		listed := uuidInCDI.FindAllString(string(text), -1)
+		if err != nil || len(listed) == 0 {
+			continue
+		}
+		known := slices.Concat(f.cfg.CDI.UUIDs, f.cfg.CDI.GPUs)
+		lacks := slices.DeleteFunc(slices.Clone(f.cfg.CDI.UUIDs), func(uuid string) bool { return slices.Contains(listed, uuid) })
+		gone := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(listed))), func(uuid string) bool { return slices.Contains(known, uuid) })
+		switch {
+		case len(lacks) > 0:
+			out = append(out, problem{file, fmt.Sprintf("it lacks %s (%d of %d GPUs and MIG devices)", sanitize.Text(lacks[0]), len(lacks), len(f.cfg.CDI.UUIDs))})
+		case len(gone) > 0 && len(known) > 0:
+			out = append(out, problem{file, "it lists " + gone[0] + ", which does not exist"})
+		}
+	}
+	return out
 }

@@ -21,7 +21,6 @@ import (
 	"dcm/internal/leases/placement"
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/cdi"
-	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
@@ -148,7 +147,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	maps.Copy(shared, companionLinks(p.Parts, made))
 	errs = append(errs,
 		links.Write(merged(nodes, shared)),
-		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
+		cdi.Write(s.Host.Path("run/cdi"), containers(p, nodes)),
 		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
 	return unmet, errors.Join(errs...)
 }
@@ -189,7 +188,7 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 	maps.DeleteFunc(nodes, func(name string, _ []string) bool { return strings.HasSuffix(name, unitname.CompanionSuffix) })
 	return errors.Join(
 		written,
-		cdi.Write(s.Host.Path("run/cdi"), containers(s.withoutVendorCDI(p), nodes)),
+		cdi.Write(s.Host.Path("run/cdi"), containers(p, nodes)),
 		runstate.PartitionsIn(s.Host.Runtime()).Write(p))
 }
 
@@ -325,18 +324,6 @@ func merged(a, b map[string][]string) map[string][]string {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
 	return out
-}
-
-// vendorCDIService is the vendor's own service that describes its GPUs to container engines.
-const vendorCDIService = "nvidia-cdi-refresh.service"
-
-// withoutVendorCDI removes the partitions that the vendor's own service describes to container
-// engines, together with the libraries that a container needs.
-func (s Publisher) withoutVendorCDI(p runstate.Partitions) runstate.Partitions {
-	if there, masked := systemd.Installed(s.Host.Path(), vendorCDIService); there && !masked {
-		p.Parts = slices.DeleteFunc(slices.Clone(p.Parts), func(part runstate.Part) bool { return len(part.Companions) > 0 })
-	}
-	return p
 }
 
 // containers returns the devices for container engines: each partition, each reservation, and all

@@ -82,37 +82,23 @@ func TestPublishParts_FirstLinks(t *testing.T) {
 	}
 }
 
-// dcm describes the partitions to container engines unless the vendor's service does.
-func TestWithoutVendorCDI(t *testing.T) {
-	const refresh = "systemd/system/nvidia-cdi-refresh.service"
-	list := runstate.Partitions{Parts: []runstate.Part{{Render: "/dev/dri/renderD128"}, {Render: "/dev/nvidia-caps/nvidia-cap12", Companions: []string{"/dev/nvidiactl"}}}}
-	for name, c := range map[string]struct {
-		files map[string]string // where links lead, "" for a file
-		parts int
-	}{
-		"it is not there":    {nil, 2},
-		"it is installed":    {map[string]string{"usr/lib/" + refresh: ""}, 1},
-		"an administrator's": {map[string]string{"etc/" + refresh: ""}, 1},
-		"it is masked":       {map[string]string{"usr/lib/" + refresh: "", "etc/" + refresh: "/dev/null"}, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			for file, to := range c.files {
-				path := filepath.Join(root, file)
-				err := os.MkdirAll(filepath.Dir(path), 0o755)
-				if err == nil && to != "" {
-					err = os.Symlink(to, path)
-				} else if err == nil {
-					err = os.WriteFile(path, nil, 0o644)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got := (Publisher{Host: &host.Host{Root: root}}).withoutVendorCDI(list).Parts; len(got) != c.parts {
-				t.Errorf("partitions for container engines: got %+v", got)
-			}
-		})
+// Only dcm's specification has names of reservations.
+func TestContainers_AllPartitions(t *testing.T) {
+	p := runstate.Partitions{Parts: []runstate.Part{
+		{Name: "0000:05:00.0-0", Render: "/dev/dri/renderD128"},
+		{Name: "0000:1b:00.0-4", Render: "/dev/nvidia-caps/nvidia-cap12", Companions: []string{"/dev/nvidiactl", "/dev/nvidia0"}},
+	}}
+	got := make(map[string][]string)
+	for _, d := range containers(p, map[string][]string{"llm": {"/dev/nvidia-caps/nvidia-cap12"}}) {
+		got[d.Name] = d.Nodes
+	}
+	mig, amd := []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap12"}, []string{"/dev/kfd", "/dev/dri/renderD128"}
+	want := map[string][]string{
+		"0000:05:00.0-0": amd, "0000:1b:00.0-4": mig, "reservation-llm": mig,
+		"all": {"/dev/kfd", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dri/renderD128", "/dev/nvidia-caps/nvidia-cap12"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,10 @@
 package nvidia
 
-import "strings"
+import (
+	"strings"
+
+	"dcm/internal/linux/cdi"
+)
 
 // dropins returns the drop-ins for dcm's units, and for one unit of NVIDIA, by unit name.
 // systemd ignores drop-ins of units that are not installed.
@@ -17,7 +21,7 @@ SystemCallFilter=capset seccomp
 `
 	changes := header + `[Unit]
 # If installed, it describes the new MIG devices to container engines.
-Wants=` + cdiRefreshUnit + `
+Wants=` + cdi.NVIDIAUnit + `
 
 [Service]
 # SYS_ADMIN: the driver requires it to change MIG. MKNOD, CHOWN: the library creates the
@@ -32,19 +36,20 @@ After=` + strings.Join(ExemptUnits(), " ") + `
 # Early users of the GPUs start after this target.
 Before=nvidia-gpu-reset.target
 `,
-		"dcm-change.service":  changes,
-		"dcm-make@.service":   changes,
+		"dcm-change.service": changes,
+		"dcm-make@.service": changes + `
+[Unit]
+# The service describes the new instance. A lease waits for it.
+Before=` + cdi.NVIDIAUnit + `
+`,
 		"dcm.service":         devices,
 		"dcm-reserve.service": devices,
 		"dcm-agent.service":   devices,
-		cdiRefreshUnit: header + `[Unit]
+		cdi.NVIDIAUnit: header + `[Unit]
 After=dcm-apply.service dcm-change.service
 `,
 	}
 }
-
-// cdiRefreshUnit describes the GPUs to container engines.
-const cdiRefreshUnit = "nvidia-cdi-refresh.service"
 
 // ExemptUnits returns services that have GPUs open and do not block a change: the driver
 // asks them to release the GPU, or needs them for a reset. They are never clients.

@@ -57,6 +57,7 @@ func TestDropins(t *testing.T) {
 	units := b.node.Dropins()
 	for unit, want := range map[string]string{
 		"dcm-apply.service":          "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_MKNOD CAP_CHOWN\n",
+		"dcm-make@.service":          "Before=nvidia-cdi-refresh.service\n",
 		"dcm.service":                "DeviceAllow=char-195 rw\n",
 		"dcm-reserve.service":        "DeviceAllow=char-195 rw\n",
 		"dcm-agent.service":          "DeviceAllow=char-195 rw\n",

@@ -299,11 +299,23 @@ func devicesLeased(m machine) {
 	m.can("", d, true, d.of("alpha"))
 }
 
-// cdiRefreshed: if NVIDIA's own service is installed, dcm starts it after each change.
-// Otherwise dcm writes the CDI file.
+// cdiRefresh stands for NVIDIA's service: it describes the partitions of the last list, after a delay.
+const cdiRefresh = `#!/bin/sh
+grep -c ^gi "$STATE" >>/run/refreshed
+sleep "$(cat /run/refresh-delay 2>/dev/null || echo 0)"
+[ ! -e /run/refresh-fails ] || exit 1
+{
+	printf 'cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ncontainerEdits:\n  env: [NVIDIA=1]\ndevices:\n'
+	for uuid in $(grep -oE '(MIG|GPU)-[0-9a-f-]+' /run/dcm/partitions.json | sort -u); do printf -- '- name: %s\n' "$uuid"; done
+} >/run/cdi/.new && mv /run/cdi/.new /run/cdi/nvidia.yaml
+`
+
+// cdiRefreshed: if NVIDIA's own service is installed, dcm starts it after each change. dcm writes its own names in
+// any case, and a lease has only names that a specification has.
 func cdiRefreshed(m machine) {
 	const refresh = "nvidia-cdi-refresh.service"
-	m.put("/usr/lib/systemd/system/"+refresh, "[Service]\nType=oneshot\nExecStart=sh -c 'grep -c ^gi "+e2e.MIGState+" >>/run/refreshed'\n")
+	m.put("/usr/local/bin/cdi-refresh", cdiRefresh)
+	m.put("/usr/lib/systemd/system/"+refresh, "[Service]\nType=oneshot\nEnvironment=STATE="+e2e.MIGState+"\nExecStart=sh /usr/local/bin/cdi-refresh\n")
 	m.run("systemctl daemon-reload")
 	m.slice("large", 3)
 	m.run("dcm apply")
@@ -311,9 +323,40 @@ func cdiRefreshed(m machine) {
 	if got := m.run("cat /run/refreshed"); got != "8" {
 		m.t.Errorf("instances at the start of nvidia-cdi-refresh: want 8, got %s", got)
 	}
-	m.run("[ ! -e /run/cdi/dcm.json ]")
-	m.run("systemctl mask " + refresh)
+	// given returns the names of a lease.
+	given := func(options string) []string {
+		m.t.Helper()
+		list := strings.Fields(m.run("dcm run " + options + ` -- sh -c 'echo "$DCM_CDI_DEVICES"'`))
+		for _, name := range list {
+			kind, device, _ := strings.Cut(name, "=")
+			m.run(`grep -l -F -e "\"$2\"" -e "name: $2" $(grep -l -F "$1" /run/cdi/*)`, kind, device)
+		}
+		return list
+	}
+	starts := func(list []string, want string) {
+		m.t.Helper()
+		if len(list) != 1 || !strings.HasPrefix(list[0], want) {
+			m.t.Errorf("names of a lease: got %q, want %s", list, want)
+		}
+	}
+	m.until("grep -q MIG- /run/cdi/nvidia.yaml")
+	starts(given("-n 1"), "nvidia.com/gpu=MIG-")
+	m.run("grep -q 0000:df:00.0 /run/cdi/dcm.json && grep -q reservation- /run/cdi/dcm.json")
+
+	// The service fails, or does not write the device.
+	m.run("touch /run/refresh-fails; rm /run/cdi/nvidia.yaml; systemctl start " + refresh + "; true")
+	starts(given("-n 1"), "deviceconfig.org/partition=")
+	m.exits(0, "dcm run -n 1 -- true", "without NVIDIA's libraries", refresh+" has failed")
+	m.exits(0, "dcm check", refresh+": it has failed")
+	m.run("rm /run/refresh-fails; echo 2 >/run/refresh-delay; systemctl start --no-block " + refresh)
+	starts(given("-n 1"), "nvidia.com/gpu=MIG-") // it waits
+	m.run("sed -i '/MIG-/d' /run/cdi/nvidia.yaml")
+	m.exits(0, "dcm check", "/run/cdi/nvidia.yaml: it lacks")
+	m.run("rm /run/refresh-delay; systemctl start " + refresh)
+
+	m.run("systemctl mask " + refresh + "; rm /run/cdi/nvidia.yaml")
 	m.slice("small", 3)
 	m.run("dcm apply; grep -q 0000:df:00.0-6 /run/cdi/dcm.json")
+	starts(given("-n 1"), "deviceconfig.org/partition=")
 	m.run("rm /usr/lib/systemd/system/" + refresh + "; systemctl unmask " + refresh + "; systemctl daemon-reload")
 }

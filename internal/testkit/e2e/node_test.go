@@ -23,6 +23,7 @@ func TestNode(t *testing.T) {
 	t.Run("containers", func(t *testing.T) { containers(t, p) })
 	t.Run("leases", func(t *testing.T) { leases(t, p) })
 	t.Run("makes", func(t *testing.T) { makes(t, p) })
+	t.Run("fresh", func(t *testing.T) { fresh(t, p) })
 	t.Run("accounting", func(t *testing.T) { leasesAccounted(t, p) })
 	t.Run("recipes", func(t *testing.T) { recipes(t, p) })
 	t.Run("surface", func(t *testing.T) { recordSurface(t, p) })

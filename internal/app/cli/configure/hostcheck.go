@@ -11,6 +11,9 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/cdi"
 )
 
 // checkHost prints the findings of the host checks, and their counts last.
@@ -63,7 +66,36 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 		Dynamic:   cfg.Dynamic,
 		Services:  services,
 		Processes: names,
+		CDI:       describable(ctx, h, devices),
 	})
+}
+
+// describable returns what NVIDIA's service should describe to container engines. Without systemd it has not failed.
+func describable(ctx context.Context, h *host.Host, devices []gpu.Device) (out doctor.CDI) {
+	gpus := 0
+	for _, d := range devices {
+		if d.Vendor != partition.NVIDIA || d.SkipReason != "" {
+			continue
+		}
+		gpus++
+		if d.UUID != "" {
+			out.GPUs = append(out.GPUs, d.UUID)
+		}
+		for _, p := range d.Parts {
+			if p.UUID != "" {
+				out.UUIDs = append(out.UUIDs, p.UUID)
+			}
+		}
+	}
+	out.Empty = gpus > 0 && len(out.UUIDs) == 0
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return out
+	}
+	defer conn.Close()
+	failed, err := conn.Units.Failed(ctx, []string{cdi.NVIDIAUnit})
+	out.Failed = err == nil && len(failed) > 0
+	return out
 }
 
 func hostError(r doctor.Report) error {

@@ -8,7 +8,6 @@ import (
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
-	"dcm/internal/linux/cdi"
 	"dcm/internal/sanitize"
 )
 
@@ -26,16 +25,13 @@ const (
 const migPrefix = "MIG-"
 
 // environment returns the environment of the command: the caller's, and what describes the lease. parts
-// are the partitions of the host. The notes name inherited variables that hide partitions of the lease.
-func environment(inherited []string, l dbusapi.Lease, parts []runstate.Part) (env, notes []string) {
+// are the partitions of the host, and devices the names of those of the lease for container engines. The notes name
+// inherited variables that hide partitions of the lease.
+func environment(inherited []string, l dbusapi.Lease, devices []string, parts []runstate.Part) (env, notes []string) {
 	own := ownParts(l.Partitions, parts)
 	inherited = withoutLease(inherited)
 	notes = filters(inherited, own)
 	env = append(inherited, leaseVariable+"="+l.Unit, partitionsVariable+"="+strings.Join(l.Partitions, " "))
-	var devices []string
-	for _, name := range l.Partitions {
-		devices = append(devices, cdi.Kind+"="+name)
-	}
 	env = append(env, devicesVariable+"="+strings.Join(devices, " "))
 	if nodes := numaNodes(own); len(own) == len(l.Partitions) && nodes != "" {
 		env = append(env, nodesVariable+"="+nodes)

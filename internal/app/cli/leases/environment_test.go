@@ -38,9 +38,8 @@ func TestEnvironment(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			names := strings.Fields(tt.partitions)
-			env, notes := environment(strings.Fields(tt.inherited), dbusapi.Lease{Unit: unit, Partitions: names}, parts)
-			want := append([]string{"DCM_LEASE=" + unit, "DCM_PARTITIONS=" + tt.partitions,
-				"DCM_CDI_DEVICES=deviceconfig.org/partition=" + strings.Join(names, " deviceconfig.org/partition=")}, tt.want...)
+			env, notes := environment(strings.Fields(tt.inherited), dbusapi.Lease{Unit: unit, Partitions: names}, []string{"vendor.com/gpu=1", "vendor.com/gpu=2"}, parts)
+			want := append([]string{"DCM_LEASE=" + unit, "DCM_PARTITIONS=" + tt.partitions, "DCM_CDI_DEVICES=vendor.com/gpu=1 vendor.com/gpu=2"}, tt.want...)
 			if diff := cmp.Diff(set(want), set(env)); diff != "" || len(env) != len(want) {
 				t.Errorf("environment (-want +got):\n%s\n%q", diff, env)
 			}

@@ -215,7 +215,11 @@ func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.
 			return err // the lease ends with this process
 		}
 	}
-	env, notes := environment(os.Environ(), l, parts)
+	devices, missing := containerDevices(ctx, hostSpecifications{h}, l.Partitions, parts)
+	env, notes := environment(os.Environ(), l, devices, parts)
+	if missing != "" {
+		notes = append(notes, missing)
+	}
 	for _, note := range append(withProbe(h, l, parts), notes...) {
 		con.Note(note)
 	}
