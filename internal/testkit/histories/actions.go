@@ -23,7 +23,6 @@ const drifter = "other"
 
 // act makes one action of a history, such as "apply cpx --rolling".
 func (w *world) act(text string) error {
-	w.actions++
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return nil
@@ -34,8 +33,10 @@ func (w *world) act(text string) error {
 		time.Sleep(d)
 		return err
 	}
+	time.Sleep(w.jitter("action", text, w.actions)) // no two things happen at the same time
 	var err error
 	w.do(func() {
+		w.actions++
 		w.note("action", text)
 		err = w.make(words[0], argument)
 	})
@@ -81,7 +82,7 @@ func (w *world) make(verb, argument string) error {
 		return err
 	case "reload":
 		if p := w.theDaemon(); p != nil {
-			go p.deliver("hangup", func() bool { return post(p.events.hangup, os.Signal(syscall.SIGHUP)) })
+			go p.deliver("hangup", w.actions, func() bool { return post(p.events.hangup, os.Signal(syscall.SIGHUP)) })
 		}
 	case "fail":
 		w.checks.failed(unit)
@@ -106,6 +107,7 @@ func (w *world) make(verb, argument string) error {
 	case "drift":
 		p := w.newProcess("", drifter)
 		go func() {
+			p.effect("switch", func() {})
 			_ = w.gpus.SetCompute(context.Background(), w.gpus.addresses()[0], argument)
 			_ = p.tryEffect("switched", func() { w.deviceEvent() })
 			p.exit(0)
@@ -138,28 +140,37 @@ func (w *world) apply(argument string) error {
 	return nil
 }
 
-// schedule has a process killed: "daemon", "run" immediately; "run 12" before its 12th effect, "run 12 after"
-// after it. A run is the present one, else the next.
-func (w *world) schedule(argument string) error {
-	words := strings.Fields(argument)
-	now := w.alive(func(p *process) bool { return kindOf(p.program) == words[0] })
-	if len(words) == 1 {
+// schedule has a process killed: "daemon" or "run" immediately, "run 12" before its 12th effect, "run 12 after"
+// after it, "run before modprobe" before the first effect whose name begins so, "run after modprobe" after it. A
+// run is the present one, else the next.
+func (w *world) schedule(argument string) (err error) {
+	program, when, later := strings.Cut(argument, " ")
+	now := w.alive(func(p *process) bool { return kindOf(p.program) == program })
+	if !later {
 		if now != nil {
 			w.kill(now, 9)
 		}
 		return nil
 	}
-	at, err := strconv.Atoi(words[1])
-	if err != nil {
-		return err
+	k := kill{program: program}
+	if name, ok := strings.CutPrefix(when, "before "); ok {
+		k.name = name
+	} else if name, ok := strings.CutPrefix(when, "after "); ok {
+		k.name, k.after = name, true
+	} else {
+		when, k.after = strings.CutSuffix(when, " after")
+		if k.at, err = strconv.Atoi(when); err != nil {
+			return err
+		}
 	}
-	k := kill{program: words[0], at: at, after: len(words) > 2}
-	if now != nil {
-		k.at += now.count
-		now.kill = &k
+	if now == nil {
+		w.kills = append(w.kills, k)
 		return nil
 	}
-	w.kills = append(w.kills, k)
+	if k.at > 0 {
+		k.at += now.count
+	}
+	now.kill = &k
 	return nil
 }
 
@@ -195,7 +206,7 @@ func (p *process) call(asked runstate.Asked) string {
 		}
 		done := make(chan runstate.State, 1)
 		p.effect("call Apply", func() {
-			go d.deliver("request", func() bool { return post(d.events.requests, daemon.Request{Asked: asked, Done: done}) })
+			go d.deliver("request", p.pid, func() bool { return post(d.events.requests, daemon.Request{Asked: asked, Done: done}) })
 		})
 		select {
 		case s := <-done:
@@ -287,7 +298,7 @@ func random(seed uint64) script {
 		units = append(units, c.Name)
 	}
 	held := 0
-	for range 3 + r.IntN(12) {
+	for range 4 + r.IntN(30) {
 		action := ""
 		switch n := r.IntN(100); {
 		case n < 20:
@@ -298,6 +309,9 @@ func random(seed uint64) script {
 			action = pick("apply", "apply --clear", "edit comment", "edit broken")
 		case n < 48:
 			action = fmt.Sprintf("kill %s %d%s", pick("run", "run", "daemon"), 1+r.IntN(40), pick("", " after"))
+			if r.IntN(3) == 0 {
+				action = "kill " + pick("run after modprobe -r", "run before modprobe has", "run after switched", "daemon after save the state: applying", "daemon before save the state: in-sync", "daemon after read the note")
+			}
 		case n < 54:
 			action = pick("kill daemon", "kill run", "restart dcm", "reload dcm")
 		case n < 64 && len(units) > 0:
@@ -305,10 +319,9 @@ func random(seed uint64) script {
 		case n < 74:
 			action = pick("arm b-dep", "arm b-dep", "connect late.socket")
 		case n < 86:
-			action = "hold"
-			if held++; held > 1 && r.IntN(2) == 0 {
-				held--
-				action = "release"
+			for range 1 + r.IntN(6)*r.IntN(2) {
+				held++
+				s.actions = append(s.actions, "hold")
 			}
 		case n < 92:
 			for range held {

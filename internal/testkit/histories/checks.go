@@ -38,10 +38,11 @@ type checks struct {
 	w     *world
 	found []Violation
 
-	upFor    map[string]bool // units that were active for a second
-	stopped  map[string]bool // by the administrator
-	started  map[string]bool // by the administrator, since the stop
-	ownFault map[string]bool // failed by themselves, and are not restarted
+	upFor     map[string]bool   // units that were active for a second
+	stopped   map[string]string // by the administrator: the state in which a unit was stopped
+	started   map[string]bool   // by the administrator, since the stop
+	stoppedAt map[string]time.Duration
+	ownFault  map[string]bool // failed by themselves, and are not restarted
 
 	jobs map[string]string // the result of the last job of a unit
 
@@ -49,6 +50,7 @@ type checks struct {
 	waited    string        // what the daemon did in that time
 	careful   bool          // the last change was requested with --rolling
 	refused   bool          // and was refused
+	restarted bool          // the daemon has ended since
 	unsettled bool          // the daemon did not start clients because others had not settled
 }
 
@@ -59,8 +61,8 @@ func newChecks(w *world) *checks {
 }
 
 func (c *checks) rebooted() {
-	c.upFor, c.stopped, c.started, c.ownFault = make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
-	c.jobs = make(map[string]string)
+	c.upFor, c.stopped, c.started, c.ownFault = make(map[string]bool), make(map[string]string), make(map[string]bool), make(map[string]bool)
+	c.jobs, c.stoppedAt = make(map[string]string), make(map[string]time.Duration)
 	c.unloaded, c.careful, c.refused, c.unsettled = 0, false, false, false
 }
 
@@ -86,6 +88,8 @@ func (c *checks) event(ev pid1.Event) {
 	}
 	if s.Active == "active" {
 		delete(c.ownFault, ev.Unit)
+	}
+	if s.Active == "active" && s.InactiveExit >= c.stoppedAt[ev.Unit] {
 		c.activated(ev.Unit)
 	}
 }
@@ -95,13 +99,17 @@ func (c *checks) start(unit string) { c.started[unit] = true }
 
 // activated is called when a unit has become active. A unit that another one pulls in may start again.
 func (c *checks) activated(unit string) {
-	if c.stopped[unit] && !c.started[unit] {
+	if c.stopped[unit] != "" && !c.started[unit] {
 		pulled := false
 		for _, r := range []string{"RequiredBy", "BoundBy", "WantedBy", "TriggeredBy"} {
 			pulled = pulled || len(c.w.pid1.Related(unit, r)) > 0
 		}
 		if !pulled {
-			c.violated(stopStays, "%s was started", unit)
+			require := ""
+			if cfg, _ := c.w.effective(); cfg != nil && cfg.Require {
+				require = ", with require"
+			}
+			c.violated(stopStays, "%s was started; it was stopped in state %s%s", unit, c.stopped[unit], require)
 		}
 	}
 	delete(c.stopped, unit)
@@ -110,8 +118,8 @@ func (c *checks) activated(unit string) {
 
 func (c *checks) stop(unit string) {
 	for _, u := range c.with(unit) {
-		if isUp(c.w.pid1.Status(u).Active) {
-			c.stopped[u] = true
+		if s := c.w.pid1.Status(u); isUp(s.Active) {
+			c.stopped[u], c.stoppedAt[u] = s.Sub, c.w.now()
 			delete(c.started, u)
 		} else {
 			c.ownFault[u] = true // PID 1 does not know of this stop
@@ -126,6 +134,9 @@ func (c *checks) failed(unit string) {
 		return
 	}
 	c.ownFault[unit] = true
+	for _, bound := range c.w.pid1.Related(unit, "BoundBy") {
+		c.failed(bound)
+	}
 }
 
 // with returns a unit and those that need it.
@@ -151,8 +162,8 @@ func (c *checks) commanded(rolling bool) {
 	d := w.theDaemon()
 	edited := d == nil || d.events.edited
 	asking := w.alive(func(p *process) bool { return p.command && !p.rolling })
-	c.careful = rolling && resting && !edited && asking == nil
-	c.refused = false
+	c.careful = rolling && resting && !edited && asking == nil && len(c.downSingles()) <= 1
+	c.refused, c.restarted = false, false
 }
 
 // saved is a state that the daemon has published.
@@ -223,25 +234,30 @@ func (c *checks) doing() string {
 	return "the daemon was in phase " + string(s.Phase)
 }
 
-// rolling checks that one client of single GPUs is down at a time.
-func (c *checks) rolling() {
-	var down []string
+// downSingles returns the clients of single GPUs that are down.
+func (c *checks) downSingles() (down []string) {
 	for _, one := range c.w.plan.units {
-		if one.gpus == nil || !c.intended(one.Name) {
-			continue
-		}
-		if c.w.pid1.Status(one.Name).Active != "active" {
+		if one.gpus != nil && c.intended(one.Name) && c.w.pid1.Status(one.Name).Active != "active" {
 			down = append(down, one.Name)
 		}
 	}
+	return down
+}
+
+// rolling checks that one client of single GPUs is down at a time.
+func (c *checks) rolling() {
+	down := c.downSingles()
 	if len(down) > 1 {
 		c.careful = false
 		why := "no caller"
 		if s := c.w.files.state; s != nil && s.Asked != nil {
 			why, _, _ = strings.Cut(s.Asked.Why, ",")
 		}
-		if c.refused {
+		switch {
+		case c.refused:
 			why += ", after it was refused"
+		case c.restarted:
+			why += ", after the daemon has ended"
 		}
 		c.violated(oneAtATime, "%d clients are down; the run was requested by: %s", len(down), why)
 	}
@@ -249,7 +265,7 @@ func (c *checks) rolling() {
 
 // intended reports whether a unit has been up, and only dcm stopped it or what it needs.
 func (c *checks) intended(unit string) bool {
-	if !c.upFor[unit] || c.stopped[unit] || c.ownFault[unit] {
+	if !c.upFor[unit] || c.stopped[unit] != "" || c.ownFault[unit] {
 		return false
 	}
 	if one, ok := c.w.plan.byName[unit]; !ok || one.broken {

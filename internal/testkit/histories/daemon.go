@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,10 +43,10 @@ const (
 	busDelay          = 20 * time.Millisecond // until a daemon that was started has its name
 )
 
-// deliver tries to pass an event to a daemon until it waits for one.
-func (p *process) deliver(name string, try func() bool) {
+// deliver tries to pass an event to a daemon until it waits for one. The sender is a PID, or 0.
+func (p *process) deliver(name string, sender int, try func() bool) {
 	for n := 1; ; n++ {
-		time.Sleep(p.w.jitter(name, p.program, p.pid*1000+n))
+		time.Sleep(p.w.jitter(name, strconv.Itoa(p.pid), sender*1000+n))
 		p.w.mu.Lock()
 		dead := p.dead
 		p.w.mu.Unlock()
@@ -75,7 +76,7 @@ func (w *world) configEvent() {
 	if p := w.theDaemon(); p != nil {
 		p.events.edited = true
 		p.events.edit = w.restart(p.events.edit, configSettleDelay, func() {
-			p.deliver("edit", func() bool { return post(p.events.changed, struct{}{}) })
+			p.deliver("edit", 0, func() bool { return post(p.events.changed, struct{}{}) })
 			w.do(func() { p.events.edited = false })
 		})
 	}
@@ -85,7 +86,7 @@ func (w *world) configEvent() {
 func (w *world) deviceEvent() {
 	if p := w.theDaemon(); p != nil {
 		p.events.uevent = w.restart(p.events.uevent, deviceSettleDelay, func() {
-			p.deliver("uevent", func() bool { return post(p.events.devices, struct{}{}) })
+			p.deliver("uevent", 0, func() bool { return post(p.events.devices, struct{}{}) })
 		})
 	}
 }
@@ -188,7 +189,7 @@ func (p *process) loop() *daemon.Daemon {
 			return func() { p.effect("release the gate", func() { p.unlock(&w.files.gateLock) }) }, nil
 		},
 		LastRun: func() (run *runstate.Run, err error) {
-			p.effect("read the report", func() { run = copied(w.files.run) })
+			p.effect("read the report", func() { run = copiedRun(w.files.run) })
 			return run, nil
 		},
 		Save: func(s runstate.State) error {
@@ -302,7 +303,7 @@ func (r reader) Observe(ctx context.Context, p partition.Profile) (daemon.Observ
 		look.GPUs = append(look.GPUs, c.GPU)
 	}
 	var last *runstate.Partitions
-	r.p.effect("read the list of partitions", func() { last = copied(r.p.w.files.partitions) })
+	r.p.effect("read the list of partitions", func() { last = r.p.w.files.partitions })
 	look.Diff, look.Scope, look.Users = len(d.Steps), plan.ScopeOf(last, r.config(), d), d.Users()
 	if err == nil {
 		look.Blocking, err = d.Blockers(u)

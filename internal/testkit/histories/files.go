@@ -3,6 +3,8 @@ package histories
 import (
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,6 +49,18 @@ func copied[T any](v *T) *T {
 		panic(err)
 	}
 	return out
+}
+
+// copiedRun is copied for a report, which a run writes at each step.
+func copiedRun(r *runstate.Run) *runstate.Run {
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.GPUs, out.Steps, out.Holders = slices.Clone(r.GPUs), slices.Clone(r.Steps), slices.Clone(r.Holders)
+	out.Warnings, out.UnloadedModules = slices.Clone(r.Warnings), slices.Clone(r.UnloadedModules)
+	out.Idle, out.Totals.Runs = maps.Clone(r.Idle), maps.Clone(r.Totals.Runs)
+	return &out
 }
 
 // parsed are configurations by their text. A configuration is a function of its text.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -77,8 +79,7 @@ func (g *gpus) devices() []gpu.Device {
 		d.ExclusiveNodes = []string{"/dev/kfd"}
 		for p := range s.Partitions {
 			node := g.RenderNode(s.Address, p)
-			var minor int
-			fmt.Sscanf(node, "/dev/dri/renderD%d", &minor)
+			minor, _ := strconv.Atoi(strings.TrimPrefix(node, "/dev/dri/renderD"))
 			d.Parts = append(d.Parts, gpu.Part{Index: p, Minor: minor})
 			d.RenderNodes = append(d.RenderNodes, node)
 			d.ExclusiveNodes = append(d.ExclusiveNodes, node)

@@ -1,8 +1,11 @@
 package histories
 
 import (
+	"bytes"
 	"flag"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ var (
 	shorten  = flag.String("minimise", "", "with -seed: print the shortest history whose violations contain this text")
 	duration = flag.Duration("histories", 2*time.Second, "how long to play random histories")
 	first    = flag.Uint64("first", 1, "the first seed of the random histories")
+	replays  = flag.Uint64("replays", 40, "how many seeds are played twice")
 	write    = flag.Bool("write", false, "write the page of violations")
 )
 
@@ -68,8 +72,9 @@ func TestHistories(t *testing.T) {
 
 // soak plays random histories.
 func (p *player) soak(t *testing.T, list []known) {
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history is short, and its memory small
 	began, effects, actions, n := time.Now(), 0, 0, *first
-	seen := make(map[string]int)
+	seen, where := make(map[string]int), make(map[string]string)
 	for ; time.Since(began) < *duration && !t.Failed(); n++ {
 		out := p.play(t, random(n), nil)
 		effects, actions = effects+out.effects, actions+out.actions
@@ -79,7 +84,9 @@ func (p *player) soak(t *testing.T, list []known) {
 		for _, v := range out.violations {
 			for _, k := range list {
 				if k.open && k.explains(v) {
-					seen[k.name]++
+					if seen[k.name]++; seen[k.name] == 1 {
+						where[k.name] = fmt.Sprintf("; first with seed %d, of %d actions", n, out.actions)
+					}
 					break
 				}
 			}
@@ -95,7 +102,7 @@ func (p *player) soak(t *testing.T, list []known) {
 	t.Logf("seeds %d to %d: %d actions (%.0f a second), %d effects (%.0f a second)", *first, n-1, actions, float64(actions)/took, effects, float64(effects)/took)
 	for _, k := range list {
 		if k.open {
-			t.Logf("known violation %s: seen %d times", k.name, seen[k.name])
+			t.Logf("known violation %s: seen %d times%s", k.name, seen[k.name], where[k.name])
 		}
 	}
 }
@@ -144,10 +151,12 @@ func TestPage(t *testing.T) {
 // Two runs of a seed have the same effects and states.
 func TestReplay(t *testing.T) {
 	p := testPlayer(t)
-	for n := uint64(1); n <= 40; n++ {
-		s := random(n)
-		if a, b := p.play(t, s, nil), p.play(t, s, nil); a.hash != b.hash {
-			t.Errorf("seed %d: two runs differ (%d and %d effects)", n, a.effects, b.effects)
+	for n := *first; n < *first+*replays; n++ {
+		var one, two bytes.Buffer
+		p.play(t, random(n), &one)
+		p.play(t, random(n), &two)
+		if diff := cmp.Diff(strings.Split(one.String(), "\n"), strings.Split(two.String(), "\n")); diff != "" {
+			t.Errorf("seed %d: two runs differ (-first +second):\n%s", n, diff)
 		}
 	}
 }

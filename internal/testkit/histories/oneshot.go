@@ -75,7 +75,7 @@ func (p *process) runOnce(change *runstate.Change) int {
 	var self runstate.Run
 	half, unloaded := false, false
 	p.effect("read what earlier runs have left", func() {
-		last := copied(w.files.run)
+		last := copiedRun(w.files.run)
 		self = runstate.Run{ID: p.invocation, Boot: w.bootID(), PID: p.pid, Totals: runstate.Since(last, w.bootID()), Idle: runstate.IdleSince(last, w.bootID())}
 		half = apply.HalfReloaded(last, self.Boot)
 		unloaded = half && !w.gpus.loaded()
@@ -86,7 +86,7 @@ func (p *process) runOnce(change *runstate.Change) int {
 		cfg, broken = w.effective()
 	})
 	rec := apply.NewRecorder(self, w.logger(p), func(r runstate.Run) {
-		p.immediately("write the report", func() { w.files.run = copied(&r) })
+		p.immediately("write the report", func() { w.files.run = copiedRun(&r) })
 	})
 	switch {
 	case unloaded && change != nil:

@@ -110,7 +110,7 @@ func (p *process) effects(name string, wait bool, f func()) (alive bool) {
 	p.count++
 	w.effects++
 	w.enter()
-	killed := p.kill != nil && p.count >= p.kill.at
+	killed := p.kill != nil && p.kill.is(p.count, name)
 	if !killed || p.kill.after {
 		w.note(p.name(), name)
 		f()
@@ -143,6 +143,7 @@ func (w *world) finish(p *process, status, sig int) {
 	}
 	p.locks = nil
 	p.cancel()
+	w.checks.restarted = w.checks.restarted || p.events != nil
 	w.procs = slices.DeleteFunc(w.procs, func(o *process) bool { return o == p })
 	if p.unit == "" {
 		return

@@ -82,9 +82,9 @@ func features() []feature {
 			{File: service("exporter", "gpu"), listed: true},
 			{File: service("bound", "sleep", func(f *pid1.File) { f.BindsTo, f.After = []string{"exporter.service"}, []string{"exporter.service"} })}}},
 		{name: "loop", about: "a client that systemd restarts for ever, and that is never active", units: []client{
-			{File: service("loop", "sleep", pre("fail"), restarts("always", 3*time.Second)), listed: true, broken: true}}},
+			{File: service("loop", "sleep", pre("fail"), restarts("always", 15*time.Second)), listed: true, broken: true}}},
 		{name: "crash", about: "a client that crashes for ever, a moment after its start", units: []client{
-			{File: service("crash", "crash", restarts("always", 3*time.Second)), listed: true, broken: true}}},
+			{File: service("crash", "crash", restarts("always", 15*time.Second)), listed: true, broken: true}}},
 		{name: "pre", about: "a client that systemd restarts until the driver is loaded", units: []client{
 			{File: service("pre", "gpu", pre("driver"), restarts("always", 3*time.Second), unlimited), listed: true}}},
 		{name: "slow", about: "a client that is ready after more than five minutes", units: []client{

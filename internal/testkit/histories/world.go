@@ -47,8 +47,17 @@ type world struct {
 // kill is a process to be killed at an effect.
 type kill struct {
 	program string // "daemon" or "run"
-	at      int    // number of the effect, from 1
+	at      int    // number of the effect, from 1; 0: the first one with the name
+	name    string // begins the effect's name
 	after   bool   // the effect takes place
+}
+
+// is reports whether a process is killed at its effect.
+func (k *kill) is(count int, name string) bool {
+	if k.at == 0 {
+		return strings.HasPrefix(name, k.name)
+	}
+	return count >= k.at
 }
 
 type waiter struct {
