@@ -21,22 +21,21 @@ STAGE = $(DIST)/stage
 
 export VERSION SOURCE_DATE_EPOCH STAGE
 export CGO_ENABLED = 0
-export GOFLAGS = -buildvcs=false
+# One set of flags for the programs, the packages and the tests, so that Go compiles each package once.
+export GOFLAGS = -buildvcs=false -trimpath
 
 LDFLAGS  = -s -w -X main.version=$(VERSION)
-# The same flags as in packaging/stage.sh, which gives the reason.
-GCFLAGS  = dcm/...=-l
 PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages hardware-kit release test-release install demo node test race roots surface scale scale-leases soak soak-leases soak-make test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-go lint-vuln lint-sh lint-wording lint-packages clean
+.PHONY: help build packages hardware-kit release test-release install demo node check test test-all race roots surface scale scale-leases soak soak-leases soak-make test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-source lint-go lint-vuln lint-sh lint-wording lint-packages lint-packed clean
 
 build:
 	for program in $(PROGRAMS); do \
-		$(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
+		$(GO) build -ldflags '$(LDFLAGS)' -o bin/$$program ./cmd/$$program || exit 1; \
 	done
-	$(GO) -C $(NESTED) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/dcm-kubernetes .
+	$(GO) -C $(NESTED) build -ldflags '$(LDFLAGS)' -o $(CURDIR)/bin/dcm-kubernetes .
 
 # The text of 'make help' is the lines that begin with "#:".
 help:
@@ -53,12 +52,15 @@ help:
 #:   install           as ./install.sh
 #:   clean             remove bin/, dist/ and the cached containers in /var/cache/dcm-test
 #:
-#: Check and test (without root: go test ./...)
+#: Check and test
+#:   check             what to run before a commit, without root: lint-go and the tests of all packages,
+#:                     with cached results
 #:   demo              as ./install.sh --demo, without installing what it needs
 #:   node              a shell on a simulated node with dcm; as root; KIND=mi300x-8, or another
 #:                     of 'dcm-sim kinds'
 #:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
-#:   test              all tests; as root
+#:   test              the tests of each commit, those in containers included; as root
+#:   test-all          every test and every part: hours; before a release; as root
 #:   race              the packages with goroutines, under the race detector
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
@@ -111,7 +113,7 @@ test-kubernetes:
 image:
 	mkdir -p $(DIST)
 	for arch in $(ARCHES); do \
-		GOARCH=$$arch $(GO) -C $(NESTED) build -trimpath -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(DIST)/dcm-kubernetes.$$arch . || exit 1; \
+		GOARCH=$$arch $(GO) -C $(NESTED) build -ldflags '$(LDFLAGS)' -o $(CURDIR)/$(DIST)/dcm-kubernetes.$$arch . || exit 1; \
 	done
 	rm -rf $(DIST)/dcm-kubernetes.oci
 	$(GO) -C $(NESTED) run ./internal/image/make -o $(CURDIR)/$(DIST)/dcm-kubernetes.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
@@ -135,7 +137,7 @@ host-image:
 		rm -rf $$tree; \
 		mkdir -p $$tree/usr/libexec/dcm $$tree/usr/lib/systemd/system $$tree/usr/share/dbus-1/system.d $$tree/usr/share/doc/dcm $$tree/usr/share/dcm; \
 		for at in dcm-host usr/bin/dcm usr/libexec/dcm/dcm-service; do \
-			GOARCH=$$arch $(GO) build -trimpath -gcflags '$(GCFLAGS)' -ldflags '$(LDFLAGS)' -o $$tree/$$at ./cmd/$${at##*/} || exit 1; \
+			GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o $$tree/$$at ./cmd/$${at##*/} || exit 1; \
 		done; \
 		cp systemd/dcm.service systemd/dcm-apply.service systemd/dcm-gate.service systemd/dcm-change.service systemd/dcm-reserve.service systemd/dcm-make@.service systemd/dcm-keep@.target systemd/dcm-agent.service systemd/dcm-agent.socket systemd/dcm.slice $$tree/usr/lib/systemd/system; \
 		cp packaging/dbus/org.deviceconfig.Manager1.conf $$tree/usr/share/dbus-1/system.d; \
@@ -184,23 +186,49 @@ demo-package:
 	rm -rf $(DIST)/demo
 	mkdir -p $(DIST)/demo
 	STAGE=$(DIST)/demo/stage packaging/stage.sh $(ARCH)
-	sed 's/^  compression: xz$$/  compression: none/' $(RECIPE) >$(DIST)/demo/nfpm.yaml
-	STAGE=$(DIST)/demo/stage ARCH=$(ARCH) packaging/pack.sh $(DIST)/demo/nfpm.yaml deb $(DIST)/demo/
+	STAGE=$(DIST)/demo/stage ARCH=$(ARCH) COMPRESSION=none packaging/pack.sh $(RECIPE) deb $(DIST)/demo/
 
-# All tests, as root. `go test ./...` runs those that need neither root nor a container.
-# There is no time limit, since a busy machine would exceed it: each wait in a test has its
-# own limit. The longest tests start first.
-test: race bin/summary
+# What to run before a commit. The results of tests are cached. It needs no root, and names the tests that do.
+check: lint-go bin/summary
+	bin/summary -plain -timeout=0 ./...
+	cd $(NESTED) && $(CURDIR)/bin/summary -plain -timeout=0 ./...
+
+# The tests of each commit, as root: the packages with goroutines under the race detector, all others without, and
+# the containers of this tier (internal/testkit/e2e/tiers.tsv). There is no time limit, since a busy machine would
+# exceed it: each wait in a test has its own limit. The longest tests start first.
+test: race bin/summary product
 	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
-	DCM_E2E=require exec bin/summary -count=1 -timeout=0 ./internal/testkit/e2e ./...
+	DCM_E2E=require DCM_TIER=$(TIER) DCM_PRODUCT=$(abspath $(PRODUCT)) bin/summary -count=1 -timeout=0 \
+		./internal/testkit/e2e $(filter-out $(RACY:%=dcm/internal/%),$(shell $(GO) list ./...))
 
-# The packages with goroutines, under the race detector, which needs a C compiler. Skipped
-# are tests whose deadlines are too short for its speed, and tests that mostly wait and
-# whose concurrent code other tests run too.
+TIER = test
+
+# Every test, before a release. Each part prints its result; the first failure ends it.
+test-all: TIER = test-all
+test-all: lint test test-nvidia test-nvml test-release test-ansible test-slurm test-page test-host-image test-kubernetes
+	$(MAKE) soak soak-leases soak-make scale scale-leases histories
+	$(MAKE) test-vm VM=bookworm,trixie,backports ALL=1
+	$(MAKE) soak-vm
+
+# The packages with goroutines, under the race detector, which needs a C compiler. The tests whose deadlines are too
+# short for its speed, or that mostly wait and whose concurrent code other tests run too, run without it.
 race: bin/summary
-	CGO_ENABLED=1 exec bin/summary -race -count=1 -timeout=0 -skip '$(UNRACED)' $(RACY:%=./internal/%)
+	CGO_ENABLED=1 bin/summary -race -count=1 -timeout=0 -skip '$(UNRACED)' $(RACY:%=./internal/%)
+	bin/summary -count=1 -timeout=0 -run '$(UNRACED)' ./internal/engine/apply ./internal/gpu/openfiles
 
 UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestWhose_NoVisibleHolder)$$
+
+# What the end-to-end tests install, of two versions. lint checks the packages of the first one.
+.PHONY: product
+product: ARCH = $(shell $(GO) env GOARCH)
+product:
+	mkdir -p $(PRODUCT)
+	$(GO) build -o $(PRODUCT)/ ./internal/testkit/e2e/agent ./cmd/dcm-sim
+	for version in 0.1.0 0.1.1; do \
+		$(MAKE) --silent packages ARCHES=$(ARCH) VERSION=$$version DIST=$(PRODUCT)/$$version COMPRESSION=gzip || exit 1; \
+	done
+
+PRODUCT = $(DIST)/product
 
 # The root file systems of the containers. The tests make missing ones, but concurrently
 # with other work this costs less time.
@@ -209,7 +237,7 @@ roots: bin/roots
 
 # Programs that run containers are built, since 'go run' does not forward signals.
 bin/%: $(shell find internal/testkit/e2e -type f) go.mod
-	$(GO) build -trimpath -o $@ ./internal/testkit/e2e/$*
+	$(GO) build -o $@ ./internal/testkit/e2e/$*
 
 RACY = frontends/status frontends/status/gather app/leaseservice app/reservations app/agentservice leases/exclusive engine/apply frontends/supportbundle frontends/dbusapi engine/daemon engine/event gpu leases/lease frontends/metrics gpu/openfiles engine/runstate app/service linux/systemd linux/watch
 
@@ -317,11 +345,15 @@ bench: packages
 		$$(grep -rl --include='*_test.go' '^func Benchmark' cmd internal | xargs -n1 dirname | sort -u | sed 's|^|./|')
 	$(GO) run ./internal/testkit/e2e/bench -dist $(DIST)
 
-lint: lint-go lint-vuln lint-sh lint-wording lint-packages
+lint: lint-source lint-packages
+
+# The checks that need no package.
+lint-source: lint-go lint-vuln lint-sh lint-wording
 
 lint-go:
-	test -z "$$(gofmt -l cmd internal)" || { gofmt -d cmd internal; exit 1; }
+	test -z "$$(gofmt -l cmd internal packaging)" || { gofmt -d cmd internal packaging; exit 1; }
 	$(GO) vet ./...
+	GOARCH=arm64 $(GO) build ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
 	$(GO) -C $(NESTED) vet ./...
 	cd $(NESTED) && $(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
@@ -349,7 +381,10 @@ lint-wording:
 	$(GO) test ./internal/testkit/wording
 
 # A tool that the distribution lacks is skipped.
-lint-packages: packages
+lint-packages: packages lint-packed
+
+# The same for the packages that are in DIST.
+lint-packed:
 	if command -v lintian; then \
 		tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT; \
 		TMPDIR=$$tmp lintian --fail-on error $(DIST)/*.deb; \

@@ -176,7 +176,18 @@ stage() {
 	code=0
 	"$@" || code=$?
 	kill "$beat" 2>/dev/null || :
+	processor_time
+	say "$what: $(($(date +%s) - began)) s; processor time of all steps: $used s"
 	[ "$code" = 0 ] || exit "$code"
+}
+
+# processor_time sets $used to the seconds of processor time of the commands that have ended. times
+# reports nothing in a subshell.
+processor_time() {
+	file=$(mktemp)
+	times >"$file"
+	used=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, t, "m"); s += 60 * t[1] + t[2] } printf "%d", s }' "$file")
+	rm -f "$file"
 }
 
 units="dcm-apply.service dcm.service"
@@ -275,7 +286,7 @@ uninstall() {
 
 run_tests() {
 	began_all=$(date +%s)
-	steps=4
+	steps=5
 	# shellcheck disable=SC2046 # each word is a package
 	stage "installing packages" need "$1" $(containers "$1") $(checkers "$1")
 	stage "compiling the tests" as_caller make bin/summary bin/roots
@@ -283,10 +294,13 @@ run_tests() {
 	bin/roots &
 	roots=$!
 	trap 'kill $roots 2>/dev/null || :' EXIT
-	stage "checking (make lint)" as_caller make lint
-	say "step 4 of $steps: testing (make test)"
+	stage "checking the source and building the packages" as_caller make --jobs=2 --output-sync=target lint-source product
+	stage "checking the packages" as_caller make lint-packed DIST=dist/product/0.1.0
+	say "step 5 of $steps: testing (make test)"
 	code=0
 	as_root make test || code=$?
+	processor_time
+	say "processor time of all steps: $used s"
 	cache=${DCM_TEST_CACHE:-/var/cache/dcm-test}
 	say "kept for the next run: $(du -sh "$cache" | cut -f 1) in $cache; 'make clean' removes it"
 	say "total time: $((($(date +%s) - began_all) / 60)) minutes"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # pack.sh RECIPE deb|rpm DIR: build a package in DIR from a recipe of nfpm. The recipe reads
 # ARCH, VERSION, STAGE, and what this script sets: MAINTAINER, HOMEPAGE and CHANGELOG.
+# COMPRESSION replaces xz: gzip is faster, none is fastest.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,7 +18,7 @@ export MAINTAINER="${NAME:-dcm developers} <${EMAIL:-unpublished@dcm.invalid}>" 
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp "$recipe" "$work/nfpm.yaml"
+sed "s/^  compression: xz\$/  compression: ${COMPRESSION:-xz}/" "$recipe" >"$work/nfpm.yaml"
 name=$(sed -n 's/^name: //p' "$recipe")
 case $packager in
 deb)

@@ -19,11 +19,13 @@ type machine struct {
 
 func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine {
 	t.Helper()
+	length := bootsInTier(t)
 	root, err := recipe.Directory(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
-	containerTurns.wait(t, length(t))
+	containerTurns.wait(t, length)
+	timed(t)
 	ctx, cancel := testdeadline.Context(t.Context(), waitTimeout)
 	defer cancel()
 	c, err := e2e.Boot(ctx, root, agent, seed)
@@ -35,11 +37,19 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 			t.Error(err)
 		}
 	})
-	return machine{c, t}.in(t)
+	return machine{c, t}.diagnosed(t)
 }
 
-// in returns the machine for a subtest. If the subtest fails, it logs the machine's state.
+// in returns the machine for a subtest, or skips the subtest if it is in another tier. If the subtest fails, it
+// logs the machine's state.
 func (m machine) in(t *testing.T) machine {
+	t.Helper()
+	inTier(t)
+	return m.diagnosed(t)
+}
+
+// diagnosed logs the machine's state if the test fails.
+func (m machine) diagnosed(t *testing.T) machine {
 	t.Cleanup(func() {
 		if t.Failed() {
 			ctx, cancel := testdeadline.Context(context.Background(), waitTimeout)

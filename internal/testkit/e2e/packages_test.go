@@ -13,7 +13,7 @@ import (
 // packages tests the scripts of the packages on a host with active clients.
 func packages(t *testing.T, p product) {
 	t.Parallel()
-	former, newer := formerPackages(t), buildPackages(t, "0.1.1")
+	former, newer := formerPackages(t), p.newer
 	for _, recipe := range suites() {
 		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
 			t.Parallel()

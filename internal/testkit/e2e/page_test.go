@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 		t.Skip("the page is tried by make test-page, which sets DCM_PAGE")
 	}
 	requireContainers(t)
-	p := product{agent: build(t, "./agent"), sim: build(t, "dcm/cmd/dcm-sim"), packages: buildPackages(t, "0.1.0", "PACKAGERS=deb")}
+	p := buildProduct(t)
 	axe := axeCore(t)
 	t.Run("Cockpit 337", func(t *testing.T) {
 		b := openPage(t, p, axe, "trixie", "mi300x-8", nil)

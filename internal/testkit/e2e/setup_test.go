@@ -42,17 +42,22 @@ func build(t *testing.T, pkg string) string {
 
 // product contains the files that the tests install in a container.
 type product struct {
-	agent, sim string
-	packages   string // directory of the packages of one version
+	agent, sim      string
+	packages, newer string // directories of the packages of two versions
 }
 
+// buildProduct returns what make product built in the directory DCM_PRODUCT, or builds it.
 func buildProduct(t *testing.T) product {
 	t.Helper()
-	return product{
-		agent:    build(t, "./agent"),
-		sim:      build(t, "dcm/cmd/dcm-sim"),
-		packages: buildPackages(t, "0.1.0"),
+	dir := os.Getenv("DCM_PRODUCT")
+	if dir == "" {
+		dir = t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "make", "--directory=../../..", "product", "PRODUCT="+dir)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("cannot build the product: %v\n%s", err, text)
+		}
 	}
+	return product{agent: filepath.Join(dir, "agent"), sim: filepath.Join(dir, "dcm-sim"), packages: filepath.Join(dir, "0.1.0"), newer: filepath.Join(dir, "0.1.1")}
 }
 
 // buildPackages builds the packages that users get.

@@ -27,14 +27,6 @@ type turn struct {
 // a retry.
 var containerTurns = &turns{free: 2 * runtime.GOMAXPROCS(0)}
 
-// lengths are those of the groups that take more than a minute.
-var lengths = map[string]int{"scenarios": 300, "faults": 240, "nvidia": 150, "partitions": 150, "operations": 110}
-
-func length(t *testing.T) int {
-	group, _, _ := strings.Cut(strings.TrimPrefix(t.Name(), "TestNode/"), "/")
-	return lengths[group]
-}
-
 // wait returns when the test may start its container. The turn ends with the test.
 func (q *turns) wait(t *testing.T, length int) {
 	t.Helper()

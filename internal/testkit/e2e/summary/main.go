@@ -4,7 +4,10 @@
 // or none was run.
 //
 // All files of the tests are in one directory, and their processes in cgroups of their own.
-// Both are removed at the end, or by the next run.
+// Both are removed at the end, or by the next run. This needs root.
+//
+// With -plain as the first argument it only runs the tests: without root, and with cached results, since
+// another directory in each run would make every result new.
 package main
 
 import (
@@ -40,6 +43,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (green bool, err error) {
+	fmt.Print(hostLimits())
+	if len(args) > 0 && args[0] == "-plain" {
+		return test(ctx, exec.Command("go", append([]string{"test", "-json"}, args[1:]...)...), args[1:])
+	}
 	for _, dir := range []string{os.TempDir(), e2e.Large} {
 		tidy(dir)
 	}
@@ -57,10 +64,19 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+scratch)
+	// The mounts of the tests end with their mount namespace.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	return test(ctx, cmd, args)
+}
+
+// test runs go test with the arguments, and prints its summary.
+func test(ctx context.Context, cmd *exec.Cmd, args []string) (green bool, err error) {
 	cmd.Stderr = os.Stderr
-	// ^C signals only this process, which then ends the tests and cleans up. Their mounts
-	// end with their mount namespace.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Unshareflags: syscall.CLONE_NEWNS}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	// ^C signals only this process, which then ends the tests and cleans up.
+	cmd.SysProcAttr.Setpgid = true
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return false, err
@@ -90,7 +106,11 @@ func run(ctx context.Context, args []string) (green bool, err error) {
 	if failed != nil && !errors.As(failed, &status) {
 		return false, failed
 	}
-	return s.end() && failed == nil, nil
+	green = s.end()
+	if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		fmt.Printf("processor time: %.0f s\n", time.Duration(used.Utime.Nano()+used.Stime.Nano()).Seconds())
+	}
+	return green && failed == nil, nil
 }
 
 // packages returns the number of packages of a command line of go test, or 0.

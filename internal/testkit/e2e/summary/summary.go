@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type summary struct {
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int
 	failed  []string // the messages of failed tests
+	rootly  []name   // tests that were skipped since this user is not root
 	total   int      // packages, or 0 if unknown
 	printed bool     // something was printed since the last tick
 }
@@ -138,6 +140,9 @@ func (s *summary) ended(n name, e event) {
 		return
 	}
 	s.tests[e.Action]++
+	if e.Action == "skip" && os.Geteuid() != 0 && aboutRoot.MatchString(text) {
+		s.rootly = append(s.rootly, n)
+	}
 	if e.Action == "fail" {
 		s.failed = append(s.failed, messages(n, text)...)
 	}
@@ -150,8 +155,14 @@ func (s *summary) print(e event, whole bool, text string) {
 	if whole {
 		s.say("%s", text)
 	}
-	s.say("%-4s %s (%.1fs)\n", e.Action, name{e.Package, e.Test}, e.Elapsed)
+	s.say("%-4s %s (%.1fs)%s\n", e.Action, name{e.Package, e.Test}, e.Elapsed, sinceBoot.FindString(text))
 }
+
+// sinceBoot is what a test with a container logs. Its elapsed time includes the wait for a turn.
+var sinceBoot = regexp.MustCompile(` from the boot of its container: [0-9]+ s`)
+
+// aboutRoot is in the reason of each test that only root can run.
+var aboutRoot = regexp.MustCompile(`\broot\b`)
 
 // position begins the message of a test, after its indentation.
 var position = regexp.MustCompile(`^ +[a-z0-9_]+_test\.go:[0-9]+: `)
@@ -186,6 +197,12 @@ func (s *summary) end() bool {
 	}
 	if len(s.failed) > 0 {
 		s.say("\nmessages of failed tests:\n%s", strings.Join(s.failed, ""))
+	}
+	if len(s.rootly) > 0 {
+		s.say("\nskipped for want of root: %d\n", len(s.rootly))
+		for _, n := range s.rootly {
+			s.say("    %s\n", n)
+		}
 	}
 	s.say("\ntests:    %d passed, %d failed, %d skipped\n", s.tests["pass"], s.tests["fail"], s.tests["skip"])
 	s.say("packages: %d passed, %d failed, %d without tests\n", s.pkgs["pass"], s.pkgs["fail"], s.pkgs["skip"])
