@@ -373,7 +373,7 @@ lint-vuln:
 GOVULNCHECK = v1.1.4
 
 lint-sh:
-	shellcheck install.sh .ci/run internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
+	shellcheck --external-sources install.sh .ci/run findings/*.sh internal/testkit/e2e/node/usr/local/lib/* internal/testkit/e2e/node/usr/local/bin/*
 	shellcheck --shell=sh --external-sources internal/testkit/e2e/boot.sh internal/testkit/e2e/vm/*.sh packaging/*.sh packaging/kit/run.sh packaging/deb/p* packaging/rpm/p* packaging/rpm/lint.sh
 
 # The words of internal/testkit/wording, long sentences, and names of durations.
