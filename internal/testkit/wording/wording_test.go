@@ -31,8 +31,8 @@ func TestWording(t *testing.T) {
 // texts of other files, and this package's sources contain the list itself.
 func repositoryFiles(t *testing.T) []string {
 	t.Helper()
-	files := []string{"README.md", "CHANGELOG.md", "Makefile", "install.sh"}
-	for _, top := range []string{"cmd", "internal", "packaging", "systemd"} {
+	files := []string{"README.md", "CHANGELOG.md", "HACKING.md", "Makefile", "install.sh"}
+	for _, top := range []string{"cmd", "findings", "internal", "packaging", "systemd"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
