@@ -24,9 +24,10 @@ const maxSpec = 4 << 20
 // Names are the full names of devices, "deviceconfig.org/partition=all", with the files that specify them.
 type Names map[string][]string
 
-// ReadNames reads the names of all devices from the specifications in directories. decode converts YAML to JSON.
+// ReadNames reads the names of all devices from the specifications in directories. decode reads YAML, into
+// fields with the names of the keys.
 // Like an engine, it ignores a file that it cannot read.
-func ReadNames(dirs []string, decode func(yaml []byte) (json []byte, err error)) Names {
+func ReadNames(dirs []string, decode func(yaml []byte, to any) error) Names {
 	out := make(Names)
 	for _, dir := range dirs {
 		for _, pattern := range []string{"*.json", "*.yaml"} {
@@ -41,7 +42,7 @@ func ReadNames(dirs []string, decode func(yaml []byte) (json []byte, err error))
 	return out
 }
 
-func namesIn(file string, decode func([]byte) ([]byte, error)) []string {
+func namesIn(file string, decode func([]byte, any) error) []string {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil
@@ -51,18 +52,14 @@ func namesIn(file string, decode func([]byte) ([]byte, error)) []string {
 	if err != nil {
 		return nil
 	}
-	if filepath.Ext(file) == ".yaml" {
-		if text, err = decode(text); err != nil {
-			return nil
-		}
+	if filepath.Ext(file) == ".json" {
+		decode = json.Unmarshal
 	}
 	var s struct {
-		Kind    string `json:"kind"`
-		Devices []struct {
-			Name string `json:"name"`
-		} `json:"devices"`
+		Kind    string
+		Devices []struct{ Name string }
 	}
-	if json.Unmarshal(text, &s) != nil {
+	if decode(text, &s) != nil {
 		return nil
 	}
 	var out []string

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 func TestReadNames(t *testing.T) {
@@ -27,7 +27,7 @@ func TestReadNames(t *testing.T) {
 	if err := Write(dir, []Device{{Name: "all", Nodes: []string{"/dev/kfd"}}}); err != nil {
 		t.Fatal(err)
 	}
-	got := ReadNames([]string{filepath.Join(dir, "missing"), dir}, func(text []byte) ([]byte, error) { return yaml.YAMLToJSON(text) })
+	got := ReadNames([]string{filepath.Join(dir, "missing"), dir}, yaml.Unmarshal)
 	want := []string{"deviceconfig.org/partition=all", "nvidia.com/gpu=0:1", "nvidia.com/gpu=MIG-5b1a", "nvidia.com/gpu=all", "vendor.com/net=a"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(got))); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)

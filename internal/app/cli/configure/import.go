@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
@@ -58,7 +57,7 @@ func importFiles(ctx context.Context, h *host.Host, con *console.Console, given 
 			here = append(here, d.GPU)
 		}
 	}
-	toml, warnings, err := importer.ImportFiles(files, gpus, here, yaml.YAMLToJSONStrict)
+	toml, warnings, err := importer.ImportFiles(files, gpus, here)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -82,7 +82,7 @@ func (h hostSpecifications) Names() cdi.Names {
 	for _, dir := range cdi.Directories() {
 		dirs = append(dirs, h.host.Path(dir))
 	}
-	return cdi.ReadNames(dirs, func(text []byte) ([]byte, error) { return yaml.YAMLToJSON(text) })
+	return cdi.ReadNames(dirs, yaml.Unmarshal)
 }
 
 func (h hostSpecifications) Refreshed(ctx context.Context) (why string) {

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/kubernetes"
 	"dcm/internal/engine/config/rule"
@@ -18,15 +20,15 @@ func configMapKind() *regexp.Regexp {
 // GPU operator. It returns the file itself if it has no such ConfigMap, or one of the Kubernetes form.
 // It ignores other objects.
 func (c *importer) unfold(f File) ([]File, *source.Problem) {
+	if !configMapKind().Match(f.Text) {
+		return []File{f}, nil
+	}
+	roots, broken := objects(f)
+	if broken != nil {
+		return nil, broken
+	}
 	var held []File
-	for _, d := range source.SplitYAML(strings.TrimPrefix(string(f.Text), "\ufeff")) {
-		if !configMapKind().MatchString(d.Text) {
-			continue
-		}
-		root, broken := c.parse(File{Name: f.Name, Text: []byte(d.Text), before: d.LinesBefore})
-		if broken != nil {
-			return nil, broken
-		}
+	for _, root := range roots {
 		for _, object := range append([]*source.Node{root}, root.At("items").Items()...) {
 			if kind, _ := object.At("kind").Text(); kind != "ConfigMap" {
 				continue
@@ -38,7 +40,7 @@ func (c *importer) unfold(f File) ([]File, *source.Problem) {
 			for _, key := range data.Keys() {
 				text, ok := data[key].Text()
 				if k := kindOf(text); ok && (k == kindConfig || k == kindClients || k == kindHooks) {
-					held = append(held, embedded(f, text, data[key].Line))
+					held = append(held, embedded(f, text, data[key]))
 				}
 			}
 		}
@@ -49,16 +51,48 @@ func (c *importer) unfold(f File) ([]File, *source.Problem) {
 	return held, nil
 }
 
+// objects returns the objects of a file that can have a ConfigMap: those of this kind, and lists.
+func objects(f File) ([]*source.Node, *source.Problem) {
+	text := strings.TrimPrefix(string(f.Text), "\ufeff")
+	if strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
+		root, broken := parseYAML(f.Name, text, f.at)
+		return []*source.Node{root}, broken
+	}
+	documents, broken := readDocuments(f.Name, text, f.at)
+	if broken != nil {
+		return nil, broken
+	}
+	var all []*source.Node
+	for _, document := range documents {
+		if kind := valueOf(document, "kind"); kind != "ConfigMap" && !strings.HasSuffix(kind, "List") {
+			continue
+		}
+		root, broken := convert(f.Name, document, f.at)
+		if broken != nil {
+			return nil, broken
+		}
+		all = append(all, root)
+	}
+	return all, nil
+}
+
+// valueOf returns the scalar of a key of a mapping, or "".
+func valueOf(n *yaml.Node, key string) string {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
 // embedded returns the text of a key of a file. In a literal block its lines are lines of the file;
 // otherwise all have the line of the key.
-func embedded(f File, text string, line int) File {
-	out := File{Name: f.Name, Text: []byte(text), before: line - 1, flat: true}
-	lines := strings.Split(string(f.Text), "\n")
-	begin, _, _ := strings.Cut(text, "\n")
-	if line < len(lines) && strings.TrimSpace(lines[line]) == strings.TrimSpace(begin) {
-		out.before, out.flat = line, false
+func embedded(f File, text string, key *source.Node) File {
+	if key.InBlockOf(string(f.Text)) {
+		return File{Name: f.Name, Text: []byte(text), before: key.Line}
 	}
-	return out
+	return File{Name: f.Name, Text: []byte(text), before: key.Line - 1, flat: true}
 }
 
 // at returns the line of the file for a line of the text.

@@ -1,13 +1,14 @@
 package importer
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 
 	"dcm/internal/engine/config/source"
 	"dcm/internal/gpu/partition"
@@ -64,7 +65,11 @@ data:
 func TestImportFiles_OperatorConfigMaps(t *testing.T) {
 	one, _, _ := strings.Cut(operatorFile[strings.Index(operatorFile, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: mig"):], "\x00")
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(one), "\n", "\n  ") + "\n"
-	quoted, err := yaml.YAMLToJSON([]byte(one))
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(one), &object); err != nil {
+		t.Fatal(err)
+	}
+	quoted, err := json.Marshal(object)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,12 +111,12 @@ func TestImportFiles_BadOperatorConfigMaps(t *testing.T) {
 		{"a mistake in the document", strings.Replace(operatorFile, `"1g.5gb": 7`, `"1g.5gb": 70`, 1),
 			`f:37: profile "all-1g.5gb" cannot be selected: mig-configs."all-1g.5gb".mig-devices."1g.5gb" = 70: not a number of instances; accepted: an integer from 1 to 64`},
 		{"a document that is no YAML", strings.Replace(operatorFile, "mig-configs:\n", "mig-configs: {\n", 1), "f:33: not YAML"},
-		{"an object that is no YAML", strings.Replace(operatorFile, "name: gpu-clients", "name: [", 1), "f:18: not YAML"},
+		{"an object that is no YAML", strings.Replace(operatorFile, "name: gpu-clients", "name: [", 1), "f:19: not YAML"},
 		{"two configurations", operatorFile + "---\n" + operatorFile, "the files do not fit together"},
 		{"a client that is no text", strings.Replace(operatorFile, "- kubelet.service", "- 7", 1), "f:23: systemd-services = 7: must be a string, not an integer"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, warnings, err := ImportFiles(texts("f", tt.text), 0, nil, yaml.YAMLToJSONStrict)
+			out, warnings, err := ImportFiles(texts("f", tt.text), 0, nil)
 			var all *source.Errors
 			said := strings.Join(warnings, "\n")
 			if errors.As(err, &all) {

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"dcm/internal/engine/config/configtest"
 	"dcm/internal/engine/config/source"
 )
@@ -20,7 +18,7 @@ func FuzzImport(f *testing.F) {
 	f.Add(`{"kind": "ConfigMap", "data": {"config.json": `+source.Quote(configtest.Operators)+`}}`, 0)
 	f.Add("{\"gpu-config-profiles\": {},\n\"gpuClientSystemdServices\": {\"names\": [\"../x\",\nnull]}}", 4)
 	f.Fuzz(func(t *testing.T, text string, gpus int) {
-		out, _, err := Import("f", []byte(text), gpus, yaml.YAMLToJSONStrict)
+		out, _, err := Import("f", []byte(text), gpus)
 		if err != nil {
 			configtest.Placed(t, text, err)
 			return

@@ -18,12 +18,12 @@ import (
 //
 // No profile is selected, since that form selects by a label of the node. The error is a
 // [*source.Errors].
-func Import(file string, text []byte, gpus int, yaml source.YAML) (toml string, warnings []string, err error) {
+func Import(file string, text []byte, gpus int) (toml string, warnings []string, err error) {
 	if p := source.CheckText(file, text); p != nil {
 		return "", nil, source.NewErrors(*p)
 	}
 	c := new(rule.Checker)
-	cfg, err := config.LoadKubernetes(c, file, string(text), gpus, yaml)
+	cfg, err := config.LoadKubernetes(c, file, string(text), gpus, parseYAML)
 	if err != nil {
 		return "", nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/configtest"
@@ -15,7 +14,7 @@ import (
 )
 
 func TestImport_OperatorConfiguration(t *testing.T) {
-	got, warnings, err := Import("config.json", []byte(configtest.Operators), 8, yaml.YAMLToJSONStrict)
+	got, warnings, err := Import("config.json", []byte(configtest.Operators), 8)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
@@ -67,7 +66,7 @@ func meaning(t *testing.T, text string) *config.Config {
 }
 
 func TestImport_LoadsBackUnchanged(t *testing.T) {
-	text, warnings, err := Import("config.json", []byte(mixed), 8, yaml.YAMLToJSONStrict)
+	text, warnings, err := Import("config.json", []byte(mixed), 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +99,7 @@ func indented(text string) string {
 const mapHead = "# ours\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config-manager-config\ndata:\n"
 
 func TestImport_ConfigMap(t *testing.T) {
-	want, _, err := Import("f", []byte(configtest.Operators), 0, yaml.YAMLToJSONStrict)
+	want, _, err := Import("f", []byte(configtest.Operators), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func TestImport_ConfigMap(t *testing.T) {
 		"byte order mark":   "\ufeff" + configtest.Operators,
 		"with spaces ahead": "\n  " + configtest.Operators,
 	} {
-		got, warnings, err := Import("f", []byte(text), 0, yaml.YAMLToJSONStrict)
+		got, warnings, err := Import("f", []byte(text), 0)
 		if err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v %v", name, err, warnings)
 		}
@@ -168,17 +167,17 @@ f:3: gpuClientSystemdServices.names: must be a string, not null`},
 		{"an array", "[]", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
 		{"empty", "", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
 		{"another kind", "kind: Secret\ndata:\n  config.json: e30=\n", `f:1: kind: neither a config.json nor a ConfigMap; accepted: kind "ConfigMap" with the key config.json in data`},
-		{"another key in the map", mapHead + "  config.jsn: |\n    {}\n", `f:1: data: the ConfigMap has no config.json; did you mean "config.jsn"? accepted: config.json`},
-		{"map that holds no text", mapHead + "  config.json: 3\n", `f:1: data."config.json": must be a string that holds JSON, not an integer`},
-		{"not YAML", "kind: ConfigMap\ndata:\n  config.json: |\n  {\n", `f:5: neither JSON nor YAML: could not find expected ':'`},
-		{"two maps", mapHead + "  config.json: |\n    {}\n---\nkind: ConfigMap\n", `f:9: a second YAML document; accepted: one ConfigMap`},
+		{"another key in the map", mapHead + "  config.jsn: |\n    {}\n", `f:6: data: the ConfigMap has no config.json; did you mean "config.jsn"? accepted: config.json`},
+		{"map that holds no text", mapHead + "  config.json: 3\n", `f:7: data."config.json": must be a string that holds JSON, not an integer`},
+		{"not YAML", "kind: ConfigMap\ndata:\n  config.json: |\n  {\n", `f:4: not YAML: could not find expected ':'`},
+		{"two maps", mapHead + "  config.json: |\n    {}\n---\nkind: ConfigMap\n", `f:10: a second YAML document; accepted: one`},
 		{"lines of a literal block", mapHead + "  config.json: |\n" + indented(doc(`"profiles": [`+one("CPX", "NPS4", "9")+`]`)),
 			`f:8: gpu-config-profiles.a: GPUs do not add up (found 9 assigned and 0 skipped, together 9, want 8)`},
 		{"line of a quoted document", mapHead + "  config.json: " + source.Quote("{\n\n}") + "\n", `f:7: gpu-config-profiles: is missing`},
 		{"not text", "{\n\xff}", `f:2: not UTF-8 text`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text, _, err := Import("f", []byte(test.text), 8, yaml.YAMLToJSONStrict)
+			text, _, err := Import("f", []byte(test.text), 8)
 			var all *source.Errors
 			if !errors.As(err, &all) {
 				t.Fatalf("got %v and\n%s", err, text)
@@ -192,14 +191,14 @@ f:3: gpuClientSystemdServices.names: must be a string, not null`},
 
 func TestImport_UnknownGPUCount(t *testing.T) {
 	text := strings.ReplaceAll(configtest.Operators, "8}", "3}")
-	if _, _, err := Import("f", []byte(text), 0, yaml.YAMLToJSONStrict); err != nil {
+	if _, _, err := Import("f", []byte(text), 0); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestImport_RemainingGPUs(t *testing.T) {
 	for gpus, names := range map[int]int{0: 4, 8: 3} {
-		text, warnings, err := Import("f", []byte(configtest.Fleet), gpus, yaml.YAMLToJSONStrict)
+		text, warnings, err := Import("f", []byte(configtest.Fleet), gpus)
 		if err != nil {
 			t.Fatal(err)
 		}

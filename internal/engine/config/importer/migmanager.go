@@ -24,7 +24,6 @@ type File struct {
 // importer collects the problems of the imported files.
 type importer struct {
 	*rule.Checker
-	yaml    source.YAML
 	indexed []partition.GPU // the GPUs to which mig-parted's indices refer; nil if unknown
 }
 
@@ -34,9 +33,9 @@ type importer struct {
 //
 // here are all GPUs of the host, for the conversion of mig-parted's indices to addresses; nil if
 // unknown.
-func ImportFiles(files []File, gpus int, here []partition.GPU, yaml source.YAML) (toml string, warnings []string, err error) {
+func ImportFiles(files []File, gpus int, here []partition.GPU) (toml string, warnings []string, err error) {
 	var of [kinds][]File
-	c := &importer{Checker: new(rule.Checker), yaml: yaml, indexed: indexed(here)}
+	c := &importer{Checker: new(rule.Checker), indexed: indexed(here)}
 	for _, f := range files {
 		problem := source.CheckText(f.Name, f.Text)
 		var held []File
@@ -52,7 +51,7 @@ func ImportFiles(files []File, gpus int, here []partition.GPU, yaml source.YAML)
 		}
 	}
 	if len(files) == 1 && len(of[kindKubernetes]) == 1 {
-		return Import(files[0].Name, files[0].Text, gpus, yaml)
+		return Import(files[0].Name, files[0].Text, gpus)
 	}
 	if len(of[kindConfig]) != 1 || len(of[kindKubernetes]) > 0 || len(of[kindSelection]) > 1 {
 		return "", nil, source.NewErrors(source.Problem{File: files[0].Name, Text: "the files do not fit together",
@@ -256,5 +255,5 @@ func (c *importer) client(cfg *config.Config, at *source.Node, name string) {
 func unusable(c *config.Config) []string { return slices.Sorted(maps.Keys(c.Unusable)) }
 
 func (c *importer) parse(f File) (*source.Node, *source.Problem) {
-	return source.ParseYAML(c.yaml, f.Name, string(f.Text), f.at)
+	return parseYAML(f.Name, string(f.Text), f.at)
 }

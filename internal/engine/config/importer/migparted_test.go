@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/config/source"
@@ -50,7 +49,7 @@ func texts(all ...string) []File {
 // importing reads back what was imported.
 func importing(t *testing.T, files []File) (*config.Config, []string) {
 	t.Helper()
-	out, warnings, err := ImportFiles(files, 0, nil, yaml.YAMLToJSONStrict)
+	out, warnings, err := ImportFiles(files, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +192,7 @@ func TestImportFiles_BadMIGPartedFiles(t *testing.T) {
 		{"no YAML", "mig-configs: {\n", "f:1: not YAML: did not find expected node content"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, _, err := ImportFiles(texts("f", tt.text), 0, nil, yaml.YAMLToJSONStrict)
+			_, _, err := ImportFiles(texts("f", tt.text), 0, nil)
 			var all *source.Errors
 			if !errors.As(err, &all) || !sameLines(err.Error(), tt.want) {
 				t.Errorf("%v\nwant %s", err, tt.want)
@@ -204,11 +203,11 @@ func TestImportFiles_BadMIGPartedFiles(t *testing.T) {
 		{"a selection that there is not", "Environment=MIG_PARTED_SELECTED_CONFIG=all-balnced", `o:1: MIG_PARTED_SELECTED_CONFIG = "all-balnced": no such profile; did you mean "all-balanced"?`},
 		{"two of them", "Environment=A=1 MIG_PARTED_SELECTED_CONFIG=x\nEnvironment=MIG_PARTED_SELECTED_CONFIG=y", `o:2: MIG_PARTED_SELECTED_CONFIG = "y": no such`},
 	} {
-		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, _, err := ImportFiles(texts("f", migPartedsOwn, "o", tt.override), 0, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, nil, yaml.YAMLToJSONStrict); err == nil || !strings.Contains(err.Error(), "do not fit together") {
+	if _, _, err := ImportFiles(texts("a", migPartedsOwn, "b", migPartedsOwn), 0, nil); err == nil || !strings.Contains(err.Error(), "do not fit together") {
 		t.Errorf("two configurations: %v", err)
 	}
 }
@@ -223,7 +222,7 @@ func FuzzImportMIGParted(f *testing.F) {
 	f.Add("version: v1\nmig-configs:\n  a:\n  - devices: [0]\n    mig-enabled: true\n    mig-devices: {\"1c.3g.20gb\": 2}\n", hooksScript, override)
 	f.Add("{\"version\": \"v1\", \"mig-configs\": {\"a\": [{\"devices\": \"all\", \"mig-enabled\": true, \"mig-devices\": null}]}}", "services=(a b)", "Environment=MIG_PARTED_SELECTED_CONFIG=a")
 	f.Fuzz(func(t *testing.T, text, hooks, selection string) {
-		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0, nil, yaml.YAMLToJSONStrict)
+		out, _, err := ImportFiles(texts("f", text, "h", hooks, "s", selection), 0, nil)
 		if err != nil {
 			return
 		}
@@ -257,7 +256,7 @@ mig-configs:
 	board, _ := partition.LookupBoard("A100-80GB")
 	here := partition.TypicalMIG(board, 5)
 	here[3].MIG, here[3].Device = nil, 0x1fb0
-	out, warnings, err := ImportFiles(texts("f", text), 0, here, yaml.YAMLToJSONStrict)
+	out, warnings, err := ImportFiles(texts("f", text), 0, here)
 	if err != nil || !slices.Equal(warnings, []string{"f:2: " + aboutIndices}) { // of those that are not here
 		t.Fatalf("%v, warnings %q", err, warnings)
 	}

@@ -1,7 +1,6 @@
 package kubernetes
 
 import (
-	"regexp"
 	"strings"
 
 	"dcm/internal/engine/config/rule"
@@ -55,18 +54,7 @@ func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Proble
 	if yaml == nil {
 		return nil, &source.Problem{File: file, Line: 1, Text: "not JSON", Accepted: "the Kubernetes form in JSON; `dcm import` turns a ConfigMap in YAML into TOML"}
 	}
-	if line := source.SecondYAMLDocument(text); line > 0 {
-		return nil, &source.Problem{File: file, Line: line, Text: "a second YAML document", Accepted: "one ConfigMap"}
-	}
-	js, err := yaml([]byte(text))
-	if err != nil {
-		line, why := source.YAMLErrorLine(err.Error())
-		// The decoder counts one line too many at the end of the text.
-		line = min(line, 1+strings.Count(text, "\n"))
-		return nil, &source.Problem{File: file, Line: line, Text: "neither JSON nor YAML: " + source.OneLine(why)}
-	}
-	// The lines of the YAML are lost here. Only those of the document are needed.
-	root, broken := source.ParseJSON(source.JSONText{File: file, Text: string(js), FirstLine: 1})
+	root, broken := yaml(file, text, func(line int) int { return line })
 	if broken != nil {
 		return nil, broken
 	}
@@ -74,21 +62,14 @@ func fromYAML(file, text string, yaml source.YAML) (*source.Node, *source.Proble
 	if broken != nil {
 		return nil, broken
 	}
-	return source.ParseJSON(block(file, text, held.Value.(string)))
+	return source.ParseJSON(block(text, held))
 }
 
 // block returns the document with its lines in the YAML file, which are known if it is a literal
 // block.
-func block(file, text, held string) source.JSONText {
-	at := regexp.MustCompile(`(?m)^[ \t]*["']?config\.json["']?[ \t]*:.*$`).FindStringIndex(text)
-	if at == nil {
-		return source.JSONText{File: file, Text: held, FirstLine: 1}
+func block(text string, held *source.Node) source.JSONText {
+	if held.InBlockOf(text) {
+		return source.NewJSONText(held.File, held.Value.(string), held.Line+1)
 	}
-	first := 1 + strings.Count(text[:at[0]], "\n")
-	all := strings.SplitAfter(text[at[0]:], "\n")
-	begin, _, _ := strings.Cut(held, "\n")
-	if len(all) < 2 || strings.TrimSpace(all[1]) != strings.TrimSpace(begin) {
-		return source.JSONText{File: file, Text: held, FirstLine: first}
-	}
-	return source.NewJSONText(file, held, first+1)
+	return source.JSONText{File: held.File, Text: held.Value.(string), FirstLine: held.Line}
 }

@@ -187,13 +187,11 @@ func Derive(from *Node, value any) *Node {
 	return &Node{File: from.File, Line: from.Line, Value: value}
 }
 
-// mapLines replaces the lines of n and of all values in it by the results of at.
-func (n *Node) mapLines(at func(line int) int) {
-	n.Line = at(n.Line)
-	for _, child := range Children(n) {
-		child.mapLines(at)
-	}
-	for _, child := range n.Items() {
-		child.mapLines(at)
-	}
+// InBlockOf reports whether the string n begins on the line after its key in the text of its file, as in
+// a literal block of YAML. Its lines are then lines of the file.
+func (n *Node) InBlockOf(text string) bool {
+	value, _ := n.Value.(string)
+	begin, _, _ := strings.Cut(value, "\n")
+	lines := strings.Split(text, "\n")
+	return n.Line < len(lines) && strings.TrimSpace(lines[n.Line]) == strings.TrimSpace(begin)
 }
