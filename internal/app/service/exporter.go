@@ -121,16 +121,14 @@ func (e *exporter) put() {
 }
 
 // watchdogHook runs at each watchdog tick, the only thing that wakes the daemon at rest. It
-// notifies systemd, renews the time in the metrics, and releases memory.
+// notifies systemd, and renews the time in the metrics.
 type watchdogHook struct {
 	*systemd.Notifier
 	*exporter
-	releaseMemory func()
 }
 
 func (b watchdogHook) Watchdog() error {
 	err := b.Notifier.Watchdog()
-	b.releaseMemory()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,6 @@ import (
 type statusPublisher struct {
 	host    *host.Host
 	config  *effectiveConfig
-	ran     atomic.Bool // there was a run since the last FreeOSMemory
-	shown   atomic.Bool // a status was taken since the last FreeOSMemory
 	metrics *exporter
 	notify  func(string) error // sends the unit's status line
 	log     *slog.Logger
@@ -64,9 +61,6 @@ func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, n
 // returns, the metrics are written, unless that took longer than publishTimeout.
 func (p *statusPublisher) save(ctx context.Context, s runstate.State) error {
 	err := runstate.StateIn(p.host.Runtime()).Replace(s)
-	if s.Phase == runstate.Applying {
-		p.ran.Store(true)
-	}
 	if !isAtRest(s.Phase) {
 		p.looked.take() // the GPUs are about to change
 	}
@@ -150,19 +144,6 @@ func (p *statusPublisher) show(ctx context.Context, s runstate.State) {
 	}
 	p.metrics.write(a)
 	p.publish(a)
-	p.shown.Store(true)
-	if isAtRest(s.Phase) && p.ran.Swap(false) {
-		p.releaseMemory() // nothing may happen for days now
-	}
-}
-
-// releaseMemory returns freed heap to the OS, before the runtime would wake up for it. It is
-// called after a run and at each watchdog tick: at a start with nothing to do it would take a
-// sixth of the processor time.
-func (p *statusPublisher) releaseMemory() {
-	if p.shown.Swap(false) {
-		debug.FreeOSMemory()
-	}
 }
 
 // take gathers the status; if full, with all processes that have a GPU open.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
-	"dcm/internal/linux/systemd"
 	"dcm/internal/testkit/testdeadline"
 )
 
@@ -58,24 +56,4 @@ func TestALookThatIsCutOffByTheEndIsNotTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m.show(ctx, runstate.State{Phase: runstate.Stuck})
-}
-
-func TestWatchdog_ReleasesMemoryOnce(t *testing.T) {
-	p := &statusPublisher{}
-	p.shown.Store(true)
-	hook := watchdogHook{systemd.NewNotifier(func(string) string { return "" }), &exporter{}, p.releaseMemory}
-	collections := func() uint32 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.NumForcedGC
-	}
-	before := collections()
-	for _, want := range []uint32{1, 1} {
-		if err := hook.Watchdog(); err != nil {
-			t.Fatal(err)
-		}
-		if got := collections() - before; got != want {
-			t.Errorf("got %d collections, want %d", got, want)
-		}
-	}
 }

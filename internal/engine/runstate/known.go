@@ -16,7 +16,7 @@ const KnownFile = "gpus.json"
 type Known struct {
 	Version int                  `json:"version"`
 	GPUs    []string             `json:"gpus"`              // addresses of the managed GPUs, in PCI order
-	Details map[string]KnownGPU  `json:"details,omitempty"` // by address; none in a file of an older version
+	Details map[string]KnownGPU  `json:"details,omitempty"` // by address
 	Missing map[string]time.Time `json:"missing,omitempty"` // when a GPU that is missing was first noticed to be, by address
 }
 
@@ -52,28 +52,19 @@ func MissingGPUs(count int, known, there []string) []string {
 	return slices.DeleteFunc(slices.Clone(known), func(address string) bool { return slices.Contains(there, address) })
 }
 
-// VendorOf returns the vendor of a missing GPU, "" if it is unknown. there are the vendors of the GPUs that
-// exist: a file of an older version has none.
-func (k Known) VendorOf(address string, there []string) string {
-	if d, ok := k.Details[address]; ok {
-		return d.Vendor
-	}
-	if only := slices.Compact(slices.Sorted(slices.Values(there))); len(only) == 1 {
-		return only[0]
-	}
-	return ""
-}
+// VendorOf returns the vendor of a missing GPU, "" if it is unknown.
+func (k Known) VendorOf(address string) string { return k.Details[address].Vendor }
 
 // Absent returns the missing ones of the known GPUs. present are those that exist. count is the number
 // of GPUs that are expected; 0: the known ones.
 func (k Known) Absent(count int, present []partition.GPU) []partition.Absent {
-	var there, vendors []string
+	var there []string
 	for _, g := range present {
-		there, vendors = append(there, string(g.Address)), append(vendors, g.Vendor.Name())
+		there = append(there, string(g.Address))
 	}
 	var out []partition.Absent
 	for _, address := range MissingGPUs(count, k.GPUs, there) {
-		if v, ok := partition.VendorNamed(k.VendorOf(address, vendors)); ok {
+		if v, ok := partition.VendorNamed(k.VendorOf(address)); ok {
 			out = append(out, partition.Absent{Vendor: v, Address: partition.Address(address)})
 		}
 	}

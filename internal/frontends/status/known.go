@@ -63,15 +63,13 @@ func addLost(a *Account, known runstate.Known) {
 		return
 	}
 	vendors := make(map[partition.Address]string)
-	var there []string
 	for _, g := range a.GPUs {
 		if g.Managed() {
 			vendors[partition.Address(g.Address)] = g.Vendor
-			there = append(there, g.Vendor)
 		}
 	}
 	for _, address := range a.Expected.Missing {
-		vendor := known.VendorOf(address, there)
+		vendor := known.VendorOf(address)
 		if vendor != "" {
 			vendors[partition.Address(address)] = vendor
 		}

@@ -51,13 +51,10 @@ func (s Step) modeText() string {
 }
 
 func (s Step) instancesText() string {
-	switch {
-	case s.MIG != nil:
-		return strings.Join(texts(s.MIG.Instances), ", ")
-	case s.Kind == DestroyInstances: // of a report by an older version
-		return s.From
+	if s.MIG == nil {
+		return s.To
 	}
-	return s.To
+	return strings.Join(texts(s.MIG.Instances), ", ")
 }
 
 func (s Step) keptText(verb string) string {

@@ -1,9 +1,6 @@
 package e2e_test
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -13,16 +10,14 @@ import (
 // packages tests the scripts of the packages on a host with active clients.
 func packages(t *testing.T, p product) {
 	t.Parallel()
-	former, newer := formerPackages(t), p.newer
+	newer := p.newer
 	for _, recipe := range suites() {
 		t.Run("deb on "+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			m := install(t, recipe, product{agent: p.agent, sim: p.sim, packages: former})
+			m := install(t, recipe, p)
 			m.ready()
-			m.put("/root/dcm.deb", string(only(t, p.packages+"/*_amd64.deb")))
-			m.takenOver("dpkg --install /root/dcm.deb </dev/null")
 			m.put("/root/newer.deb", string(only(t, newer+"/*_amd64.deb")))
-			m.upgraded("dpkg --install /root/newer.deb")
+			m.upgraded("dpkg --install /root/newer.deb </dev/null")
 			m.removed("dpkg --remove dcm")
 			m.run("test -e /etc/dcm/dcm.toml")
 			m.run("dpkg --purge dcm && ! test -e /etc/dcm")
@@ -42,63 +37,24 @@ func packages(t *testing.T, p product) {
 			t.Fatal(err)
 		}
 		m := boot(t, e2e.Trixie(), p.agent, seed)
-		m.put("/root/former.rpm", string(only(t, former+"/*.x86_64.rpm")))
 		m.put("/root/dcm.rpm", string(only(t, p.packages+"/*.x86_64.rpm")))
 		m.put("/root/newer.rpm", string(only(t, newer+"/*.x86_64.rpm")))
 		// rpm does not see the packages that dpkg installed.
-		m.run("rpm --install --nodeps /root/former.rpm")
+		m.run("rpm --install --nodeps /root/dcm.rpm")
 		m.ready()
-		m.takenOver("rpm --upgrade --nodeps /root/dcm.rpm")
 		m.upgraded("rpm --upgrade --nodeps /root/newer.rpm")
 		m.removed("rpm --erase dcm")
 		m.run("! test -e /usr/bin/dcm && test -e /etc/dcm/dcm.toml.rpmsave && ! test -e /etc/dcm/dcm.toml")
 	})
 }
 
-// formerPackages builds packages of a version in which dcm.toml is a conffile.
-func formerPackages(t *testing.T) string {
-	t.Helper()
-	recipe, err := os.ReadFile("../../../packaging/nfpm.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const template = "dst: /usr/share/dcm/dcm.toml\n"
-	ghost := regexp.MustCompile(`    dst: /etc/dcm/dcm.toml\n    type: ghost\n    packager: rpm\n`)
-	text := strings.Replace(string(recipe), template, "dst: /usr/share/dcm/unused.toml\n", 1)
-	text = ghost.ReplaceAllString(text, "    dst: /etc/dcm/dcm.toml\n    type: config|noreplace\n")
-	if text == string(recipe) || !strings.Contains(text, "noreplace") {
-		t.Fatal("packaging/nfpm.yaml: no entry that this test can change")
-	}
-	file := filepath.Join(t.TempDir(), "nfpm.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return buildPackages(t, "0.0.9", "RECIPE="+file)
-}
-
-// takenOver runs an upgrade from the former packages. It asks no question, restarts no client,
-// and leaves an edited dcm.toml as it is.
-func (m machine) takenOver(command string) {
+// upgraded: an upgrade asks no question, keeps the selection and an edited dcm.toml, and restarts the
+// daemon and no client.
+func (m machine) upgraded(command string) {
 	m.t.Helper()
 	edited := "# edited\n" + selecting("cpx-fast")
 	m.put(settings, edited)
 	m.applied("cpx-fast")
-	before := m.units(exporter, agentUnit, dashboard)
-	m.run(command)
-	m.untouched(before)
-	if got := m.run("cat " + settings); got != strings.TrimSpace(edited) {
-		m.t.Errorf("dcm.toml is\n%s", got)
-	}
-	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
-		m.t.Errorf("there are %s", got)
-	}
-	m.run("dcm verify")
-	m.put(settings, selecting("cpx-fast"))
-}
-
-// upgraded: an upgrade keeps the selection, restarts the daemon and no client.
-func (m machine) upgraded(command string) {
-	m.t.Helper()
 	before := m.units(exporter, agentUnit, dashboard)
 	modes := m.modes()
 	m.run(command)
@@ -109,6 +65,13 @@ func (m machine) upgraded(command string) {
 	if got := m.state(); got.Program != "0.1.1" || got.Profile != "cpx-fast" {
 		m.t.Errorf("after the upgrade daemon %s keeps %q", got.Program, got.Profile)
 	}
+	if got := m.run("cat " + settings); got != strings.TrimSpace(edited) {
+		m.t.Errorf("dcm.toml is\n%s", got)
+	}
+	if got := m.run("ls -A /etc/dcm /etc/dcm/dcm.toml.d"); strings.Contains(got, "rpm") || strings.Contains(got, "dpkg") {
+		m.t.Errorf("files of the package manager in /etc/dcm: %s", got)
+	}
+	m.run("dcm verify")
 	for gpu, mode := range m.modes() {
 		if modes[gpu] != mode {
 			m.t.Errorf("%s: want %s, got %s", gpu, modes[gpu], mode)
