@@ -61,10 +61,10 @@ func buildProduct(t *testing.T) product {
 }
 
 // buildPackages builds the packages that users get.
-func buildPackages(t *testing.T, version string, more ...string) string {
+func buildPackages(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "make", append([]string{"--directory=../../..", "packages", "ARCHES=amd64", "VERSION=" + version, "DIST=" + dir}, more...)...)
+	cmd := exec.CommandContext(t.Context(), "make", "--directory=../../..", "packages", "ARCHES=amd64", "VERSION="+version, "DIST="+dir)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the packages: %v\n%s", err, text)
 	}
