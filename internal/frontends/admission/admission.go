@@ -20,7 +20,11 @@ const (
 	Change Kind = "change" // partitions GPUs or reloads the configuration
 	Lease  Kind = "lease"  // grants or ends a lease
 	Make   Kind = "make"   // grants a lease for which a partition is created
+	Read   Kind = "read"   // reads what the daemon has published
 )
+
+// Reply is the kind of the replies' bytes. One unit of its rate is a KiB.
+const Reply Kind = "reply"
 
 // Rate limits how often calls start: Burst calls without a delay, then one in each Interval. The
 // zero value means no limit.
@@ -113,6 +117,14 @@ func (l *Limiter) Wait(uid uint32) (leave func(), err error) {
 	return func() { l.end(uid, func(u *user) { u.waiters--; l.waiters-- }) }, nil
 }
 
+// Send returns when a reply of this size may be sent to a user, by the rate of [Reply].
+func (l *Limiter) Send(ctx context.Context, uid uint32, size int) error {
+	if l.exempt(uid) {
+		return nil
+	}
+	return l.pace(uid, Reply).take(ctx, size>>10+1)
+}
+
 func (l *Limiter) exempt(uid uint32) bool { return uid == 0 && l.limits.RootExempt }
 
 func (l *Limiter) begin(uid uint32, kind Kind) (*Pace, error) {
@@ -194,7 +206,10 @@ type Pace struct {
 func NewPace(r Rate) *Pace { return &Pace{rate: r} }
 
 // Wait waits until the rate permits one more action.
-func (p *Pace) Wait(ctx context.Context) error {
+func (p *Pace) Wait(ctx context.Context) error { return p.take(ctx, 1) }
+
+// take waits until the rate permits n more actions.
+func (p *Pace) take(ctx context.Context, n int) error {
 	if p.rate.Interval == 0 {
 		return ctx.Err()
 	}
@@ -203,7 +218,7 @@ func (p *Pace) Wait(ctx context.Context) error {
 	if p.next.Before(now) {
 		p.next = now
 	}
-	p.next = p.next.Add(p.rate.Interval)
+	p.next = p.next.Add(time.Duration(n) * p.rate.Interval)
 	early := p.next.Sub(now) - time.Duration(p.rate.Burst)*p.rate.Interval
 	p.mu.Unlock()
 	if early <= 0 {

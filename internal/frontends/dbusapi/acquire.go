@@ -47,6 +47,7 @@ func (h *handler) acquire(c call) ([]any, error) {
 		}
 		defer leave()
 		c.leave()
+		c.received.Leave()
 	}
 	r.Queued = func(p QueuePosition) { sendPosition(c, p) }
 	l, err := h.control.Leases.Acquire(ctx, by, r)
@@ -67,7 +68,7 @@ func (h *handler) process(ctx context.Context, c call) (*caller.Process, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	who, err := credentialsOf(ctx, h.connOf(c), c.sender)
+	who, err := credentialsOf(ctx, c.conn, c.sender)
 	switch {
 	case err != nil:
 		return nil, err

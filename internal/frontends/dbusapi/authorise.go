@@ -61,31 +61,32 @@ func kindOf(k admission.Kind) func(call) admission.Kind {
 	return func(call) admission.Kind { return k }
 }
 
-// admitted wraps a method: it identifies the caller and applies the limits of package
-// admission before the method does any work.
-func (h *handler) admitted(kind func(call) admission.Kind, run func(call) ([]any, error)) func(call) ([]any, error) {
-	return func(c call) ([]any, error) {
-		ctx, cancel := context.WithTimeout(c.context(), polkitTimeout)
-		defer cancel()
-		who, err := h.caller(ctx, c)
-		if err != nil {
-			return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
-		}
-		c.who = who
-		defer who.process.Close()
-		var leave func()
-		if c.waiting = c.wantsToWait() && c.mayLease(h.control.Leases); c.waiting {
-			leave, err = h.limiter.Join(ctx, who.owner, kind(c))
-		} else {
-			leave, err = h.limiter.Enter(ctx, who.owner, kind(c))
-		}
-		if err != nil {
-			return nil, toBusError(err)
-		}
-		c.leave = sync.OnceFunc(leave)
-		defer c.leave()
-		return run(c)
+// identify determines the caller, and counts the call for its user.
+func (h *handler) identify(c *call) error {
+	ctx, cancel := context.WithTimeout(c.context(), polkitTimeout)
+	defer cancel()
+	var err error
+	if c.who, err = h.caller(ctx, *c); err != nil {
+		return busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
 	}
+	return c.received.Identify(c.who.owner)
+}
+
+// admit applies the limits of package admission before the method does any work. The call ends with c.leave.
+func (h *handler) admit(c *call, kind admission.Kind) (err error) {
+	ctx, cancel := context.WithTimeout(c.context(), polkitTimeout)
+	defer cancel()
+	var leave func()
+	if c.waiting = c.wantsToWait() && c.mayLease(h.control.Leases); c.waiting {
+		leave, err = h.limiter.Join(ctx, c.who.owner, kind)
+		c.received.Leave() // it counts as a waiting request
+	} else {
+		leave, err = h.limiter.Enter(ctx, c.who.owner, kind)
+	}
+	if err == nil {
+		c.leave = sync.OnceFunc(leave)
+	}
+	return err
 }
 
 // subject is polkit's description of the caller.

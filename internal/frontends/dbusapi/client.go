@@ -15,7 +15,7 @@ type Client struct{ conn *dbus.Conn }
 
 // Dial connects to the bus at that address.
 func Dial(ctx context.Context, address string) (*Client, error) {
-	conn, err := dial(ctx, address)
+	conn, err := dial(ctx, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
 	}

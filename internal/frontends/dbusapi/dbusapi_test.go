@@ -18,6 +18,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/dbusconn"
 	"dcm/internal/testkit/testdeadline"
 )
 
@@ -26,12 +27,12 @@ const eventTimeout = 20 * time.Second
 
 // broker is a message bus for one test. A restart keeps its address.
 type broker struct {
-	*testing.T
+	testing.TB
 	dir, address string
 	cmd          *exec.Cmd
 }
 
-func startBus(t *testing.T) *broker {
+func startBus(t testing.TB) *broker {
 	t.Helper()
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {
 		t.Skip("needs dbus-daemon, which is not installed")
@@ -41,7 +42,7 @@ func startBus(t *testing.T) *broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &broker{T: t, dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
+	b := &broker{TB: t, dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
 	t.Cleanup(func() { b.stop(); os.RemoveAll(dir) })
 	config := `<busconfig><type>session</type><listen>` + b.address + `</listen>
 <policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
@@ -82,6 +83,17 @@ func (b *broker) stop() {
 func (b *broker) connect() *dbus.Conn {
 	b.Helper()
 	conn, err := dbus.Connect(b.address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// join returns a connection that can receive file descriptors.
+func (b *broker) join() *dbusconn.Conn {
+	b.Helper()
+	conn, err := dbusconn.Join(b.Context(), b.address, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -239,7 +251,7 @@ func (b *broker) serveAs(d *desk, uid func(sender string) uint32) (*Service, cha
 	s := New(b.address, controlBy(d), slog.New(slog.NewTextHandler(b.Output(), nil)))
 	callers := new(credentialsCache)
 	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
-		who, err := callers.of(ctx, s.connOf(c), c.sender)
+		who, err := callers.of(ctx, c.conn, c.sender)
 		who.uid = uid(c.sender)
 		who.owner = who.uid
 		return who, err

@@ -89,6 +89,20 @@ func (e *FailedError) Error() string { return e.Text }
 // busError returns an error in the form that the bus transports.
 func busError(name, text string) *dbus.Error { return dbus.NewError(name, []any{text}) }
 
+// asBusError returns an error in the form that the bus transports.
+func asBusError(err error) dbus.Error {
+	var value dbus.Error
+	var pointer *dbus.Error
+	switch {
+	case errors.As(err, &value):
+		return value
+	case errors.As(err, &pointer):
+		return *pointer
+	}
+	errors.As(toBusError(err), &pointer)
+	return *pointer
+}
+
 // toBusError converts an error of [Control] for the bus.
 func toBusError(err error) error {
 	var config *ConfigError

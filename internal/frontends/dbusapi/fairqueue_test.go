@@ -18,7 +18,6 @@ import (
 
 	"dcm/internal/frontends/admission"
 	"dcm/internal/linux/caller"
-	"dcm/internal/linux/dbusconn"
 )
 
 func TestFairQueue_Turns(t *testing.T) {
@@ -60,9 +59,9 @@ func TestFairQueue_Turns(t *testing.T) {
 
 func TestCredentials_Cached(t *testing.T) {
 	b := startBus(t)
-	own, other := b.connect(), b.connect()
+	own, other := b.join(), b.connect()
 	var c credentialsCache
-	first, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
+	first, err := c.of(t.Context(), own, other.Names()[0])
 	if err != nil || first.uid != uint32(os.Getuid()) || first.owner != first.uid || first.pid != os.Getpid() || !slices.Contains(first.groups, uint32(os.Getgid())) {
 		t.Errorf("credentials: got %+v, %v", first, err)
 	}
@@ -70,7 +69,7 @@ func TestCredentials_Cached(t *testing.T) {
 		t.Errorf("process: got %+v", first.process)
 	}
 	b.stop()
-	again, err := c.of(t.Context(), dbusconn.Plain(own), other.Names()[0])
+	again, err := c.of(t.Context(), own, other.Names()[0])
 	first.process = nil
 	if diff := cmp.Diff(first, again, cmp.AllowUnexported(credentials{})); diff != "" || err != nil {
 		t.Errorf("second call: %v, (-want +got):\n%s", err, diff)
@@ -81,10 +80,10 @@ func TestCredentials_Cached(t *testing.T) {
 // one would retain all of it.
 func TestCredentials_MessagesNotRetained(t *testing.T) {
 	b := startBus(t)
-	own, other := b.connect(), b.connect()
+	own, other := b.join(), b.connect()
 	var c credentialsCache
 	message := append(make([]byte, 0, 4<<10), other.Names()[0]...)
-	if _, err := c.of(t.Context(), dbusconn.Plain(own), unsafe.String(&message[0], len(message))); err != nil {
+	if _, err := c.of(t.Context(), own, unsafe.String(&message[0], len(message))); err != nil {
 		t.Fatal(err)
 	}
 	for name := range c.known {
@@ -100,9 +99,9 @@ func TestCredentials_MessagesNotRetained(t *testing.T) {
 // A restarted bus uses the same unique names for other connections.
 func TestCredentials_OtherBus(t *testing.T) {
 	b := startBus(t)
-	own, second, other := b.connect(), b.connect(), b.connect()
-	c := credentialsCache{conn: own, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
-	if who, err := c.of(t.Context(), dbusconn.Plain(second), other.Names()[0]); err != nil || who.pid != os.Getpid() {
+	own, second, other := b.join(), b.join(), b.connect()
+	c := credentialsCache{conn: own.Conn, known: map[string]credentials{other.Names()[0]: {uid: 0, pid: 1}}}
+	if who, err := c.of(t.Context(), second, other.Names()[0]); err != nil || who.pid != os.Getpid() {
 		t.Errorf("credentials: got %+v, %v", who, err)
 	}
 }
@@ -224,14 +223,17 @@ func TestMethods_Admission(t *testing.T) {
 	b.run(s)
 	b.owned()
 	object := b.connect().Object(Name, Path)
-	for _, m := range s.handler.methods() {
-		var args []any
-		for _, in := range m.in {
-			args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "t": uint64(1), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
-		}
-		var remote dbus.Error
-		if err := object.Call(Interface+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
-			t.Errorf("%s: %v", m.name, err)
+	o, _ := s.tree.latest().at(Path)
+	for _, i := range o.interfaces() {
+		for _, m := range i.methods {
+			var args []any
+			for _, in := range m.in {
+				args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "t": uint64(1), "v": dbus.MakeVariant(1), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
+			}
+			var remote dbus.Error
+			if err := object.Call(i.name+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {
+				t.Errorf("%s.%s: %v", i.name, m.name, err)
+			}
 		}
 	}
 	if did := d.did(); did != "" {

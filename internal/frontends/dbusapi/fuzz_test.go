@@ -5,16 +5,15 @@ import (
 	"context"
 	"encoding/binary"
 	"log/slog"
-	"net"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/admission"
 )
 
-// FuzzMessage sends any message. The service must answer or refuse it. The test looks up the method
-// as godbus does.
+// FuzzMessage sends any message. The service must answer or refuse it.
 func FuzzMessage(f *testing.F) {
 	add := func(path dbus.ObjectPath, intf, member string, args ...any) {
 		msg := &dbus.Message{Type: dbus.TypeMethodCall, Headers: map[dbus.HeaderField]dbus.Variant{
@@ -46,39 +45,30 @@ func FuzzMessage(f *testing.F) {
 	s := New("", controlBy(&desk{}), slog.New(slog.DiscardHandler))
 	s.handler.caller = func(context.Context, call) (credentials, error) { return credentials{pid: 7}, nil }
 	s.Publish(at(runstate.InSync, "0", twoGPUs))
-	ours, theirs := net.Pipe()
-	f.Cleanup(func() { ours.Close(); theirs.Close() })
-	conn, err := dbus.NewConn(ours)
-	if err != nil {
-		f.Fatal(err)
-	}
+	conn := startBus(f).join()
+	backlog := admission.NewBacklog(backlogLimits)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		msg, err := dbus.DecodeMessage(bytes.NewReader(raw))
-		if err != nil || msg.IsValid() != nil || msg.Type != dbus.TypeMethodCall {
+		if err == nil && (msg.IsValid() != nil || msg.Type != dbus.TypeMethodCall) {
 			return // the bus does not forward it
 		}
-		path, _ := msg.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
-		intf, _ := msg.Headers[dbus.FieldInterface].Value().(string)
-		member, _ := msg.Headers[dbus.FieldMember].Value().(string)
-		object, ok := s.tree.LookupObject(path)
-		if !ok {
-			return
+		received, err := backlog.Receive(":1.7", 100)
+		if err != nil {
+			t.Fatal(err)
 		}
-		found, ok := object.LookupInterface(intf)
-		if !ok {
-			return
-		}
-		m, ok := found.LookupMethod(member)
-		if !ok {
-			return
-		}
-		args, err := m.(dbus.ArgumentDecoder).DecodeArguments(conn, ":1.7", msg, msg.Body)
+		defer received.Leave()
+		c := call{conn: conn, sender: ":1.7", received: received, leave: func() {}}
+		out, err := s.handler.run(&c, s.tree.latest(), raw)
+		defer c.leave()
 		if err != nil {
 			return
 		}
-		out, err := m.Call(args...)
-		if err == nil && len(out) != m.NumReturns() {
-			t.Fatalf("%s.%s: %d return values, want %d", intf, member, len(out), m.NumReturns())
+		m, err := s.tree.latest().method(msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out) != len(m.out) {
+			t.Fatalf("%s: %d return values, want %d", m.name, len(out), len(m.out))
 		}
 	})
 }

@@ -15,20 +15,18 @@ const doctype = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introsp
 `
 
 func (o object) introspect(call) ([]any, error) {
-	var b strings.Builder
-	b.WriteString(doctype + "<node>\n")
-	for _, i := range append(o.interfaces(), iface{name: peerInterface, methods: []method{
-		{name: "Ping"}, {name: "GetMachineId", out: []arg{{"machine_uuid", "s"}}},
-	}}) {
-		i.describe(&b)
-	}
-	o.tree.mu.RLock()
-	defer o.tree.mu.RUnlock()
-	for _, name := range o.tree.children(o.path) {
-		fmt.Fprintf(&b, "<node name=%q></node>\n", name)
-	}
-	b.WriteString("</node>\n")
-	return []any{b.String()}, nil
+	return o.published.encoded(string(o.path)+" "+introspectableInterface+".Introspect", func() any {
+		var b strings.Builder
+		b.WriteString(doctype + "<node>\n")
+		for _, i := range o.interfaces() {
+			i.describe(&b)
+		}
+		for _, name := range o.published.children(o.path) {
+			fmt.Fprintf(&b, "<node name=%q></node>\n", name)
+		}
+		b.WriteString("</node>\n")
+		return b.String()
+	})
 }
 
 // describe writes the interface's description.

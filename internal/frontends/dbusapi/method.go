@@ -5,6 +5,8 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
+	"dcm/internal/frontends/admission"
+	"dcm/internal/linux/dbusconn"
 	"dcm/internal/sanitize"
 )
 
@@ -13,26 +15,26 @@ type arg struct{ name, kind string }
 
 // call is one call of a method.
 type call struct {
-	conn    *dbus.Conn
-	sender  string // the caller's unique name, which the bus never gives to another connection
-	flags   dbus.Flags
-	body    []any       // has the types that the method declares
-	who     credentials // the caller; set for methods of the daemon's object only
-	waiting bool        // it was admitted as a request that waits for a lease
-	leave   func()      // ends its admission; a second call of leave does nothing
+	conn     *dbusconn.Conn
+	sender   string // the caller's unique name, which the bus never gives to another connection
+	flags    dbus.Flags
+	body     []any       // has the types that the method declares
+	who      credentials // the caller
+	received *admission.Received
+	waiting  bool   // it was admitted as a request that waits for a lease
+	leave    func() // ends its admission; a second call of leave does nothing
 }
 
-// method is one method of an interface. It implements [dbus.Method]. godbus runs each call in
-// its own goroutine.
+// method is one method of an interface.
 type method struct {
 	name    string
 	in, out []arg
-	run     func(call) ([]any, error)
+	kind    func(call) admission.Kind
+	run     func(call) ([]any, error) // returns the values of out, or one [dbusconn.Encoded]
 }
 
-// DecodeArguments rejects arguments of other types than the method declares and escapes
-// their text. It returns the call as the only argument of [method.Call].
-func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Message, body []any) ([]any, error) {
+// decode rejects arguments of other types than the method declares and escapes their text.
+func (m *method) decode(msg *dbus.Message) ([]any, error) {
 	want, got := "", ""
 	for _, a := range m.in {
 		want += a.kind
@@ -43,20 +45,10 @@ func (m *method) DecodeArguments(conn *dbus.Conn, sender string, msg *dbus.Messa
 	if got != want {
 		return nil, busError(errorArguments, fmt.Sprintf("%s takes arguments of type %q, not %q", m.name, want, got))
 	}
-	for i, a := range body {
+	for i, a := range msg.Body {
 		if text, ok := a.(string); ok {
-			body[i] = sanitize.Text(text)
+			msg.Body[i] = sanitize.Text(text)
 		}
 	}
-	return []any{call{conn: conn, sender: sender, flags: msg.Flags, body: body}}, nil
+	return msg.Body, nil
 }
-
-// Call runs the method.
-func (m *method) Call(args ...any) ([]any, error) { return m.run(args[0].(call)) }
-
-// The rest of [dbus.Method]. godbus does not use it with a decoder of arguments.
-
-func (m *method) NumArguments() int     { return 1 }
-func (m *method) NumReturns() int       { return len(m.out) }
-func (m *method) ArgumentValue(int) any { return call{} }
-func (m *method) ReturnValue(int) any   { return nil }

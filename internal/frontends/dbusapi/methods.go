@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dcm/internal/frontends/admission"
-	"dcm/internal/linux/dbusconn"
 )
 
 // queryTimeout limits a call that changes nothing.
@@ -19,7 +18,6 @@ type handler struct {
 	control Control
 	log     *slog.Logger
 	caller  func(context.Context, call) (credentials, error)
-	connOf  func(call) *dbusconn.Conn
 
 	limiter  *admission.Limiter
 	planning *fairQueue
@@ -31,21 +29,21 @@ type handler struct {
 // methods returns the methods of the daemon's interface.
 func (h *handler) methods() []method {
 	return []method{
-		{name: "Apply", out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.apply)},
-		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use(false))},
-		{name: "UseUntilReboot", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, run: h.admitted(kindOf(admission.Change), h.use(true))},
-		{name: "Reload", run: h.admitted(kindOf(admission.Change), h.reload)},
-		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, run: h.admitted(kindOf(admission.Query), h.planSteps)},
-		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, run: h.admitted(kindOf(admission.Query), h.planRounds)},
-		{name: "Plans", out: []arg{{"plans", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.plans))},
-		{name: "Account", out: []arg{{"account", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.accounts))},
-		{name: "History", out: []arg{{"runs", "s"}}, run: h.admitted(kindOf(admission.Query), h.history)},
-		{name: "Usage", out: []arg{{"usage", "s"}}, run: h.admitted(kindOf(admission.Status), h.answer(h.usages))},
-		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, run: h.admitted(call.acquireKind, h.acquire)},
-		{name: "Release", in: []arg{{"lease", "s"}}, run: h.admitted(kindOf(admission.Lease), h.release)},
-		{name: "Extend", in: []arg{{"lease", "s"}, {"time", "t"}}, run: h.admitted(kindOf(admission.Lease), h.extend)},
-		{name: "Queue", out: []arg{{"queue", "s"}}, run: h.admitted(kindOf(admission.Status), h.queue)},
-		{name: "Dequeue", in: []arg{{"id", "u"}}, run: h.admitted(kindOf(admission.Lease), h.dequeue)},
+		{name: "Apply", out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.apply},
+		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.use(false)},
+		{name: "UseUntilReboot", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.use(true)},
+		{name: "Reload", kind: kindOf(admission.Change), run: h.reload},
+		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, kind: kindOf(admission.Query), run: h.planSteps},
+		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, kind: kindOf(admission.Query), run: h.planRounds},
+		{name: "Plans", out: []arg{{"plans", "s"}}, kind: kindOf(admission.Status), run: h.answer(h.plans)},
+		{name: "Account", out: []arg{{"account", "s"}}, kind: kindOf(admission.Status), run: h.answer(h.accounts)},
+		{name: "History", out: []arg{{"runs", "s"}}, kind: kindOf(admission.Query), run: h.history},
+		{name: "Usage", out: []arg{{"usage", "s"}}, kind: kindOf(admission.Status), run: h.answer(h.usages)},
+		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, kind: call.acquireKind, run: h.acquire},
+		{name: "Release", in: []arg{{"lease", "s"}}, kind: kindOf(admission.Lease), run: h.release},
+		{name: "Extend", in: []arg{{"lease", "s"}, {"time", "t"}}, kind: kindOf(admission.Lease), run: h.extend},
+		{name: "Queue", out: []arg{{"queue", "s"}}, kind: kindOf(admission.Status), run: h.queue},
+		{name: "Dequeue", in: []arg{{"id", "u"}}, kind: kindOf(admission.Lease), run: h.dequeue},
 	}
 }
 

@@ -2,40 +2,20 @@ package dbusapi
 
 import (
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/frontends/admission"
+	"dcm/internal/sanitize"
 )
 
 // object is the object at one path at the time of a call.
 type object struct {
-	tree *tree
-	path dbus.ObjectPath
-	own  []iface
-}
-
-// LookupInterface returns the interface with that name. For "" it returns the methods of all
-// interfaces, since the D-Bus specification permits a caller to omit the interface.
-func (o object) LookupInterface(name string) (dbus.Interface, bool) {
-	var out methods
-	found := false
-	for _, i := range o.interfaces() {
-		if name == "" || i.name == name {
-			out, found = append(out, i.methods...), true
-		}
-	}
-	return out, found
-}
-
-// methods implements [dbus.Interface].
-type methods []method
-
-func (m methods) LookupMethod(name string) (dbus.Method, bool) {
-	for i := range m {
-		if m[i].name == name {
-			return &m[i], true
-		}
-	}
-	return nil, false
+	published *published
+	path      dbus.ObjectPath
+	own       []iface
 }
 
 // interfaces returns the object's own interfaces and those of the D-Bus specification.
@@ -54,9 +34,18 @@ func (o object) interfaces() []iface {
 	if o.path == Path {
 		out = append(out, iface{name: objectManagerInterface, methods: []method{
 			{name: "GetManagedObjects", out: []arg{{"objects", "a{oa{sa{sv}}}"}}, run: func(call) ([]any, error) {
-				return []any{o.tree.below(o.path)}, nil
+				return o.published.encoded(objectManagerInterface, func() any { return o.published.below(o.path) })
 			}},
 		}})
+	}
+	out = append(out, iface{name: peerInterface, methods: []method{
+		{name: "Ping", run: func(call) ([]any, error) { return nil, nil }},
+		{name: "GetMachineId", out: []arg{{"machine_uuid", "s"}}, run: machineID},
+	}})
+	for _, i := range out[len(o.own):] {
+		for m := range i.methods {
+			i.methods[m].kind = kindOf(admission.Read)
+		}
 	}
 	return out
 }
@@ -66,7 +55,7 @@ func (o object) get(c call) ([]any, error) {
 	for _, i := range o.own {
 		for _, p := range i.properties {
 			if (intf == "" || intf == i.name) && p.name == name {
-				return []any{dbus.MakeVariant(p.value)}, nil
+				return o.published.encoded(string(o.path)+" "+i.name+"."+p.name, func() any { return dbus.MakeVariant(p.value) })
 			}
 		}
 	}
@@ -75,22 +64,35 @@ func (o object) get(c call) ([]any, error) {
 
 func (o object) getAll(c call) ([]any, error) {
 	intf := c.body[0].(string)
-	out := make(map[string]dbus.Variant)
-	found := intf == "" || intf == peerInterface
+	found := intf == ""
 	for _, i := range o.interfaces() {
-		if intf == "" || intf == i.name {
-			found = true
-			for name, value := range values(i.properties) {
-				out[name] = value
-			}
-		}
+		found = found || intf == i.name
 	}
 	if !found {
 		return nil, busError(errorUnknownIntf, fmt.Sprintf("%s has no interface %s", o.path, intf))
 	}
-	return []any{out}, nil
+	return o.published.encoded(string(o.path)+" "+intf, func() any {
+		out := make(map[string]dbus.Variant)
+		for _, i := range o.own {
+			if intf == "" || intf == i.name {
+				for name, value := range values(i.properties) {
+					out[name] = value
+				}
+			}
+		}
+		return out
+	})
 }
 
 func (o object) set(c call) ([]any, error) {
 	return nil, busError(errorReadOnly, fmt.Sprintf("property %s is read-only; use the methods", c.body[1]))
+}
+
+// machineID returns the id of the host, see machine-id(5).
+func machineID(call) ([]any, error) {
+	id, err := os.ReadFile("/etc/machine-id")
+	if err != nil {
+		return nil, busError(errorFailed, sanitize.Error(err).Error())
+	}
+	return []any{sanitize.Text(strings.TrimSpace(string(id)))}, nil
 }

@@ -24,22 +24,21 @@ type Service struct {
 	tree    tree
 
 	mu   sync.Mutex
-	conn *dbus.Conn     // nil until the daemon owns its name on the bus
-	peer *dbusconn.Conn // the same connection, set before the name is requested
+	conn *dbus.Conn // nil until the daemon owns its name on the bus
 }
 
 // New returns a service for the bus at that address.
 func New(address string, control Control, log *slog.Logger) *Service {
 	s := &Service{address: address, log: log}
 	s.handler = handler{
-		control: control, log: log, planning: newFairQueue(), limiter: newLimiter(), connOf: s.connOf,
+		control: control, log: log, planning: newFairQueue(), limiter: newLimiter(),
 		accounts: newSharedQueries(control.Documents.Account),
 		usages:   newSharedQueries(control.Documents.Usage),
 		plans:    newSharedQueries(control.Planner.Plans),
 	}
 	callers := new(credentialsCache)
 	s.handler.caller = func(ctx context.Context, c call) (credentials, error) {
-		return callers.of(ctx, s.connOf(c), c.sender)
+		return callers.of(ctx, c.conn, c.sender)
 	}
 	s.Publish(status.Account{})
 	return s
@@ -121,14 +120,13 @@ const stableLimit = time.Second
 func (s *Service) session(ctx context.Context) error {
 	limit, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	conn, err := dial(limit, s.address, dbus.WithHandler(&s.tree))
+	in := newInbox(&s.tree, &s.handler)
+	conn, err := dial(limit, s.address, in.receive)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	s.mu.Lock()
-	s.peer = conn
-	s.mu.Unlock()
+	in.open(conn)
 	if err := s.requestName(limit, conn.Conn); err != nil {
 		return err
 	}
@@ -165,19 +163,9 @@ func (s *Service) setConn(conn *dbus.Conn) {
 	s.conn = conn
 }
 
-// connOf returns the connection of a call. It can receive file descriptors.
-func (s *Service) connOf(c call) *dbusconn.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.peer != nil && s.peer.Conn == c.conn {
-		return s.peer
-	}
-	return dbusconn.Plain(c.conn)
-}
-
 // dial connects to a bus.
-func dial(ctx context.Context, address string, options ...dbus.ConnOption) (*dbusconn.Conn, error) {
-	conn, err := dbusconn.Join(ctx, address, options...)
+func dial(ctx context.Context, address string, receive dbusconn.Receiver) (*dbusconn.Conn, error) {
+	conn, err := dbusconn.Join(ctx, address, receive)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, sanitize.Error(err))
 	}

@@ -300,7 +300,9 @@ func TestCalls_Invalid(t *testing.T) {
 		{"properties of no interface", Path, propertiesInterface + ".GetAll", []any{"a.b"}, "org.freedesktop.DBus.Error.UnknownInterface"},
 		{"too few arguments", Path, Interface + ".Use", nil, "org.freedesktop.DBus.Error.InvalidArgs"},
 		{"arguments of another type", Path, Interface + ".Use", []any{uint32(3)}, "org.freedesktop.DBus.Error.InvalidArgs"},
-		{"a name that is too long", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"a name that is too long", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<15)}, "org.freedesktop.DBus.Error.InvalidArgs"},
+		{"a call that is too large", Path, Interface + ".Plan", []any{strings.Repeat("x", 1<<20)}, "org.freedesktop.DBus.Error.LimitsExceeded"},
+		{"Peer without an object", "/nowhere", peerInterface + ".Stop", nil, "org.freedesktop.DBus.Error.UnknownMethod"},
 		{"too many arguments", Path, Interface + ".Apply", []any{"x"}, "org.freedesktop.DBus.Error.InvalidArgs"},
 	}
 	for _, tt := range tests {

@@ -4,17 +4,18 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/godbus/dbus/v5"
+
+	"dcm/internal/linux/dbusconn"
 )
 
-// tree contains the objects on the bus. It implements [dbus.Handler].
+// tree contains the objects on the bus.
 type tree struct {
 	mu      sync.RWMutex
-	objects map[dbus.ObjectPath][]iface
+	now     *published
 	hadGPUs bool        // there have been objects of GPUs
 	called  atomic.Bool // a call has arrived
 }
@@ -41,8 +42,11 @@ type change struct {
 func (t *tree) replace(objects map[dbus.ObjectPath][]iface) []change {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before := t.objects
-	t.objects = objects
+	var before map[dbus.ObjectPath][]iface
+	if t.now != nil {
+		before = t.now.objects
+	}
+	t.now = &published{objects: objects, bodies: make(map[string]func() (dbusconn.Encoded, error))}
 	news := t.hadGPUs || t.called.Load()
 	t.hadGPUs = t.hadGPUs || len(objects) > 1 // one object is the daemon's
 	var out []change
@@ -90,45 +94,10 @@ func values(all []property) map[string]dbus.Variant {
 	return out
 }
 
-// LookupObject returns the object at path. A path that only leads to other objects is an
-// object without interfaces of its own.
-func (t *tree) LookupObject(path dbus.ObjectPath) (dbus.ServerObject, bool) {
+// latest returns the objects that were published last.
+func (t *tree) latest() *published {
 	t.called.Store(true) // before the objects are read, so that signals report later additions
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if own, ok := t.objects[path]; ok {
-		return object{t, path, own}, true
-	}
-	return object{t, path, nil}, len(t.children(path)) > 0
-}
-
-// children returns the names directly below a path.
-func (t *tree) children(path dbus.ObjectPath) []string {
-	prefix := strings.TrimSuffix(string(path), "/") + "/"
-	var out []string
-	for p := range t.objects {
-		if rest, ok := strings.CutPrefix(string(p), prefix); ok {
-			name, _, _ := strings.Cut(rest, "/")
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// below returns the properties of the objects below path, by path and interface.
-func (t *tree) below(path dbus.ObjectPath) map[dbus.ObjectPath]map[string]map[string]dbus.Variant {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make(map[dbus.ObjectPath]map[string]map[string]dbus.Variant)
-	for p, interfaces := range t.objects {
-		if !strings.HasPrefix(string(p), string(path)+"/") {
-			continue
-		}
-		out[p] = make(map[string]map[string]dbus.Variant)
-		for _, i := range interfaces {
-			out[p][i.name] = values(i.properties)
-		}
-	}
-	return out
+	return t.now
 }

@@ -1,28 +1,25 @@
-// Package dbusconn connects to a D-Bus peer: a bus, or the private socket of PID 1. It makes the
-// handshake, limits the size of messages and passes file descriptors. It does not interpret
-// messages.
+// Package dbusconn connects to a D-Bus peer: a bus, or the private socket of PID 1. It limits the size
+// of messages, gives method calls to a [Receiver] before they are read, and passes file descriptors. It
+// does not interpret messages.
 //
-// The library (godbus) makes the handshake in four round trips and reads each message with three
-// system calls. This package writes the whole handshake with one call, as sd-bus does. That is possible
-// because there is only one authentication: EXTERNAL, by the credentials of the socket (D-Bus
-// specification, "Authentication Protocol"). The package sends the expected replies to the library
-// and checks the peer's real replies when they arrive. For the library the connection is a stream of
-// bytes. [Conn.Exchange] passes file descriptors in both directions.
+// The library (godbus) makes the handshake and handles replies and signals. For the library the
+// connection is a stream of bytes. This package adds the negotiation of file descriptors to the
+// handshake, since the library offers it only for its own sockets. There it would leave the
+// descriptors of unexpected messages open. [Conn.Exchange] passes descriptors in both directions.
 package dbusconn
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/godbus/dbus/v5"
-
-	"dcm/internal/sanitize"
 )
 
 // Conn is a connection.
@@ -34,15 +31,15 @@ type Conn struct {
 // Dial connects to a peer that is not a bus. It returns after the peer has accepted the handshake. filter may be
 // nil.
 func Dial(ctx context.Context, address string, filter Filter, options ...dbus.ConnOption) (*Conn, error) {
-	return open(ctx, address, filter, func(l *line) error { return <-l.greeted }, options)
+	return open(ctx, address, filter, nil, func(*dbus.Conn) error { return nil }, options)
 }
 
-// Join connects to a bus and calls Hello.
-func Join(ctx context.Context, address string, options ...dbus.ConnOption) (*Conn, error) {
-	return open(ctx, address, nil, nil, options)
+// Join connects to a bus and calls Hello. If receive is nil, method calls are dropped.
+func Join(ctx context.Context, address string, receive Receiver, options ...dbus.ConnOption) (*Conn, error) {
+	return open(ctx, address, nil, receive, (*dbus.Conn).Hello, options)
 }
 
-func open(ctx context.Context, address string, filter Filter, welcome func(*line) error, options []dbus.ConnOption) (*Conn, error) {
+func open(ctx context.Context, address string, filter Filter, receive Receiver, hello func(*dbus.Conn) error, options []dbus.ConnOption) (*Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -50,8 +47,8 @@ func open(ctx context.Context, address string, filter Filter, welcome func(*line
 	if err != nil {
 		return nil, err
 	}
-	l := &line{Conn: socket, filter: filter, files: &files{socket: socket, slots: make(chan struct{}, exchanges)}, greeted: make(chan error, 1)}
-	l.in = bufio.NewReader(l.files)
+	l := &line{Conn: socket, filter: filter, receive: receive, files: &files{socket: socket, slots: make(chan struct{}, exchanges)}}
+	l.in = bufio.NewReaderSize(l.files, bufferSize)
 	conn, err := dbus.NewConn(l, options...)
 	if err != nil {
 		socket.Close()
@@ -59,20 +56,15 @@ func open(ctx context.Context, address string, filter Filter, welcome func(*line
 	}
 	// Auth and Hello take no context.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	err = conn.Auth([]dbus.Auth{dbus.AuthExternal("")})
-	switch {
-	case err != nil:
-	case welcome != nil:
-		err = welcome(l)
-	default:
-		err = conn.Hello()
+	if err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Geteuid()))}); err == nil {
+		err = hello(conn)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		conn.Close()
-		return nil, l.why(err)
+		return nil, err
 	}
 	return &Conn{conn, l}, nil
 }
@@ -102,75 +94,63 @@ func socketAt(addresses string) (*net.UnixConn, error) {
 	return nil, fmt.Errorf("%q: not the D-Bus address of a Unix socket", addresses)
 }
 
-// line is the connection that the library reads and writes. It implements the short handshake.
+// bufferSize is the size of the buffer for received messages. The header of a call must fit.
+const bufferSize = 16 << 10
+
+// line is the connection that the library reads and writes.
 type line struct {
 	net.Conn
 	in      *bufio.Reader
 	files   *files
-	filter  Filter // nil: none
-	answers []byte // replies to the library's handshake that it has not read yet
-	begun   bool   // the handshake is written; only messages follow
-	let     bool   // the peer has accepted the handshake; used by the reader only
-	left    int    // unread bytes of the present message; used by the reader only
-
-	greeted chan error // of capacity 1: the result of the handshake
-	mu      sync.Mutex
-	refused error
+	filter  Filter      // nil: none
+	receive Receiver    // nil: none
+	begun   atomic.Bool // the handshake is complete; only messages follow
+	left    int         // unread bytes of the present message; used by the reader only
+	replies atomic.Uint32
 }
 
-// handshake is the text that is written to the peer before the first message. The other constants are
-// the library's requests and the replies that it expects.
+// Lines of the handshake (D-Bus specification, "Authentication Protocol").
 const (
-	handshake = "\x00AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n"
-
-	askKinds, kinds       = "AUTH\r\n", "REJECTED EXTERNAL\r\n"
-	askExternal, external = "AUTH EXTERNAL\r\n", "OK -\r\n"
-	start                 = "BEGIN\r\n"
+	begin     = "BEGIN\r\n"
+	negotiate = "NEGOTIATE_UNIX_FD\r\n"
+	agree     = "AGREE_UNIX_FD\r\n"
 )
 
-// Write answers the library's requests of the handshake. Later it writes messages to the peer.
+// Write writes a line of the handshake or one message. The last line of the handshake is BEGIN.
 func (l *line) Write(p []byte) (int, error) {
-	if l.begun {
+	if l.begun.Load() {
 		return l.files.write(p)
 	}
-	switch string(p) {
-	case "\x00":
-	case askKinds:
-		l.answers = append(l.answers, kinds...)
-	case askExternal:
-		l.answers = append(l.answers, external...)
-	case start:
-		l.begun = true
-		if _, err := io.WriteString(l.Conn, handshake); err != nil {
+	if string(p) == begin {
+		if err := l.negotiate(); err != nil {
 			return 0, err
 		}
-	default:
-		return 0, fmt.Errorf("D-Bus handshake: unknown request %q of the library", p)
+		l.begun.Store(true)
 	}
-	return len(p), nil
+	return l.Conn.Write(p)
 }
 
-// Read returns the replies to the library's handshake. Later it returns messages of the peer.
-func (l *line) Read(p []byte) (int, error) {
-	if len(l.answers) > 0 {
-		n := copy(p, l.answers)
-		l.answers = l.answers[n:]
-		return n, nil
+// negotiate asks the peer to accept file descriptors. The library does not read concurrently.
+func (l *line) negotiate() error {
+	if _, err := io.WriteString(l.Conn, negotiate); err != nil {
+		return err
 	}
-	if !l.let {
-		if err := l.welcome(); err != nil {
-			l.mu.Lock()
-			l.refused = err
-			l.mu.Unlock()
-			l.greeted <- err
-			return 0, err
-		}
-		l.let = true
-		l.greeted <- nil
+	reply, err := l.in.ReadSlice('\n')
+	l.files.handed += int64(len(reply))
+	l.files.agreed.Store(string(reply) == agree)
+	return err
+}
+
+// Read returns lines of the handshake, and then messages of the peer.
+func (l *line) Read(p []byte) (int, error) {
+	if !l.begun.Load() {
+		n, err := l.in.Read(p)
+		l.files.handed += int64(n)
+		return n, err
 	}
 	if l.left == 0 {
 		var err error
-		if l.left, err = l.begin(); err != nil {
+		if l.left, err = l.next(); err != nil {
 			return 0, err
 		}
 	}
@@ -178,37 +158,4 @@ func (l *line) Read(p []byte) (int, error) {
 	l.left -= n
 	l.files.handed += int64(n)
 	return n, err
-}
-
-// welcome reads the peer's replies to the handshake. The last one shows whether the peer accepts file
-// descriptors.
-func (l *line) welcome() error {
-	for in := false; ; {
-		text, err := l.in.ReadSlice('\n')
-		l.files.handed += int64(len(text))
-		if err != nil {
-			return err
-		}
-		switch word, _, _ := strings.Cut(strings.TrimSpace(string(text)), " "); {
-		case word == "DATA" && !in:
-		case word == "OK" && !in:
-			in = true
-		case in && (word == "AGREE_UNIX_FD" || word == "ERROR"):
-			l.files.agreed.Store(word == "AGREE_UNIX_FD")
-			return nil
-		default:
-			return fmt.Errorf("D-Bus handshake: the peer refuses it (found %q, want OK)", sanitize.Text(word))
-		}
-	}
-}
-
-// why returns the error of the handshake, or err if the handshake succeeded. The library's error says
-// only that the connection is closed.
-func (l *line) why(err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.refused == nil || errors.Is(err, l.refused) {
-		return err
-	}
-	return l.refused
 }

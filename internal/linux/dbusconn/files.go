@@ -21,9 +21,6 @@ var ErrNoFiles = errors.New("D-Bus: the peer does not accept file descriptors")
 // refer. It returns the descriptors of the reply, which the caller must close. Descriptors that
 // arrive with other messages are closed.
 func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File) (*dbus.Call, []*os.File) {
-	if c.line == nil {
-		return <-c.SendWithContext(ctx, msg, make(chan *dbus.Call, 1)).Done, nil
-	}
 	f := c.line.files
 	if len(send) > 0 && !f.agreed.Load() {
 		return &dbus.Call{Err: ErrNoFiles}, nil
@@ -41,9 +38,6 @@ func (c *Conn) Exchange(ctx context.Context, msg *dbus.Message, send ...*os.File
 	return call, f.take(msg.Serial())
 }
 
-// Plain returns a connection that passes no descriptors.
-func Plain(c *dbus.Conn) *Conn { return &Conn{Conn: c} }
-
 // files passes descriptors in addition to the bytes of a socket. The kernel delivers descriptors
 // together with the first of the bytes that they were sent with. The same recvmsg(2) returns no bytes
 // that were sent later (unix(7), SCM_RIGHTS). So the descriptors of one read belong to the last
@@ -59,6 +53,7 @@ type files struct {
 	came   []batch
 	oob    []byte
 
+	writing sync.Mutex // one message at a time
 	sending sync.Mutex
 	next    []*os.File // descriptors of the message that is being sent
 
@@ -198,6 +193,8 @@ func (f *files) setNext(list []*os.File) {
 
 // write writes one message. If its header has the field UNIX_FDS, the descriptors go with it.
 func (f *files) write(p []byte) (int, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	f.mu.Lock()
 	list := f.next
 	f.mu.Unlock()

@@ -3,36 +3,48 @@ package dbusconn
 import (
 	"bufio"
 	"encoding/binary"
+	"io"
 	"iter"
 )
 
-// largest is the maximum size of a received call or signal, in bytes. Any user can send messages of up
+// largest is the maximum size of a received signal, in bytes. Any user can send messages of up
 // to 32 MiB through a bus, and the library needs several times the size to decode one: the kernel would
-// kill the process for its memory use. A call with the longest possible command line (2 MiB) fits.
-// Replies to dcm's own calls have no limit.
+// kill the process for its memory use. The [Receiver] limits the size of calls. Replies to dcm's own calls
+// have no limit.
 const largest = 4 << 20
 
 // Filter reports whether the receiver handles a signal. The library decodes a signal before it looks for a
 // receiver, and PID 1 sends every signal to each private connection. The filter is called by one goroutine.
 type Filter func(path, iface, member string) bool
 
-// begin returns the length of the next message. It drops messages that are too large, without a reply
-// to their senders, and signals that the filter rejects.
-func (l *line) begin() (int, error) {
+// next returns the length of the next message for the library. It gives method calls to the receiver. It drops
+// signals that are too large or that the filter rejects, without a reply to their senders.
+func (l *line) next() (int, error) {
 	for {
 		n, drop, err := measure(l.in)
 		if err != nil {
 			return n, err
 		}
 		l.files.assign(l.in, n)
-		if !drop && !l.unhandled() {
+		serve, isCall := l.received(n)
+		if !isCall && !drop && !l.unhandled() {
 			return n, nil
 		}
-		dropped, err := l.in.Discard(n)
-		l.files.handed += int64(dropped)
+		if serve == nil {
+			dropped, err := l.in.Discard(n)
+			l.files.handed += int64(dropped)
+			if err != nil {
+				return 0, err
+			}
+			continue
+		}
+		message := make([]byte, n)
+		read, err := io.ReadFull(l.in, message)
+		l.files.handed += int64(read)
 		if err != nil {
 			return 0, err
 		}
+		serve(message)
 	}
 }
 
@@ -43,7 +55,9 @@ const (
 	fixed = 16
 	order = 0
 	kind  = 1
+	flags = 2
 	body  = 4
+	own   = 8 // the message's own serial
 	field = 12
 
 	call, answer, signal = 1, 2, 4
@@ -97,7 +111,7 @@ func measure(in *bufio.Reader) (n int, drop bool, err error) {
 	o := orderOf(head)
 	fields := (int(o.Uint32(head[field:])) + 7) &^ 7
 	n = fixed + fields + int(o.Uint32(head[body:]))
-	return n, n > largest && (head[kind] == call || head[kind] == signal), nil
+	return n, n > largest && head[kind] == signal, nil
 }
 
 func orderOf(head []byte) binary.ByteOrder {
@@ -113,6 +127,7 @@ const (
 	interfaceField = 2
 	memberField    = 3
 	replySerial    = 5
+	senderField    = 7
 	unixFDs        = 9
 )
 

@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/godbus/dbus/v5"
-
-	"dcm/internal/linux/dbusconn"
 )
 
 // ErrNoReboot says that the host does not reboot: logind refused the request, or could not be
@@ -20,7 +18,7 @@ func Reboot(ctx context.Context) error { return RebootAt(ctx, SystemBus) }
 
 // RebootAt is [Reboot] over the bus at the given address.
 func RebootAt(ctx context.Context, bus string) error {
-	l, err := dial(ctx, bus, newDispatcher(), dbusconn.Join)
+	l, err := dial(ctx, bus, newDispatcher(), join)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoReboot, err)
 	}

@@ -31,7 +31,7 @@ type session struct {
 
 // dialBus connects by a bus, adds the dispatcher's rules, and checks that PID 1 is on the bus.
 func dialBus(ctx context.Context, address string, signals *dispatcher) (*session, error) {
-	s, err := dial(ctx, address, signals, dbusconn.Join)
+	s, err := dial(ctx, address, signals, join)
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +46,11 @@ func dialBus(ctx context.Context, address string, signals *dispatcher) (*session
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return s, nil
+}
+
+// join connects to a bus. The connection receives no calls.
+func join(ctx context.Context, address string, options ...dbus.ConnOption) (*dbusconn.Conn, error) {
+	return dbusconn.Join(ctx, address, nil, options...)
 }
 
 // dialPrivate connects to PID 1 directly. PID 1 then sends all its signals, and those that no subscription

@@ -17,6 +17,7 @@ func TestNode(t *testing.T) {
 	t.Run("privileges", func(t *testing.T) { privileges(t, p) })
 	t.Run("packages", func(t *testing.T) { packages(t, p) })
 	t.Run("partitions", func(t *testing.T) { partitions(t, p) })
+	t.Run("floods", func(t *testing.T) { floods(t, p) })
 	t.Run("unconfined", func(t *testing.T) { withoutPrograms(t, p) })
 	t.Run("single GPUs", func(t *testing.T) { singleGPUs(t, p) })
 	t.Run("single MIG GPU", func(t *testing.T) { singleMIG(t, p) })

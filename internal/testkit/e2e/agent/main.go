@@ -63,6 +63,8 @@ func run(ctx context.Context, args []string) error {
 		return leasesoak.Hold(os.Stdin, os.Stdout)
 	case len(args) == 4 && args[0] == "attack" && args[1] == "flood":
 		return attack.Flood(args[2], args[3], os.Stdout)
+	case len(args) == 6 && args[0] == "attack" && args[1] == "pour":
+		return attack.Pour(args[2], args[3], args[4], args[5], os.Stdout)
 	case len(args) == 6 && args[0] == "attack" && args[1] == "agents":
 		return attack.Agents(args[2], args[3], args[4], args[5], os.Stdout)
 	case len(args) > 3 && args[0] == "attack" && args[1] == "become":
