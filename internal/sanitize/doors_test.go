@@ -81,6 +81,8 @@ func doors() map[string]string {
 		"nvidia.inventory.crossCheck":             "counts, and takes no name",
 		"openfiles.scanWorker.inspectAnonymous":   compared,
 		"openfiles.scanWorker.scanFiles":          numbers,
+		"openfiles.mapping.in":                    "takes device numbers and inodes",
+		"openfiles.readMounts":                    compared,
 		"openfiles.scanWorker.scanMappings":       "takes device numbers and inodes",
 		"host.Host.BootID":                        escapes,
 		"host.RecordSource":                       escapes,
@@ -187,6 +189,7 @@ func doors() map[string]string {
 
 		// dcm's own
 		"statefile.File.Read":       own,
+		"statefile.File.text":       own,
 		"runstate.Withheld.Read":    own,
 		"atomicfile.Sweep":          matched,
 		"atomicfile.SyncDir":        writes,

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ func (p *scanWorker) scanMappings() {
 		return
 	}
 	defer f.Close()
+	theirs := sync.OnceValue(func() *mounts { return readMounts(p.scan.dir(p.pid, "mountinfo")) })
 	lines := bufio.NewScanner(f)
 	for lines.Scan() && !p.timedOut() {
 		m, ok := parseMapping(lines.Text())
@@ -28,7 +30,7 @@ func (p *scanWorker) scanMappings() {
 		}
 		device := p.scan.nodes.lookup(identity{dev: m.dev, ino: m.ino})
 		if device == nil && (m.shared || strings.HasPrefix(m.path, "/dev/")) {
-			device = p.resolveMapping(m)
+			device = p.resolveMapping(m, theirs())
 		}
 		if device != nil && !slices.ContainsFunc(p.files, func(u openFile) bool { return u.device == device.name }) {
 			p.files = append(p.files, openFile{p.pid, -1, device.name, device.weight})
@@ -40,17 +42,36 @@ func (p *scanWorker) scanMappings() {
 // CAP_CHECKPOINT_RESTORE, which no unit of dcm has. Otherwise the path must lead to the same
 // inode in the root of the process or of dcm. If the node was removed, only the driver's use
 // count shows the mapping.
-func (p *scanWorker) resolveMapping(m mapping) *node {
-	var st unix.Stat_t
-	if unix.Stat(p.scan.dir(p.pid, "map_files/"+m.area), &st) != nil && !m.matches(p.scan.dir(p.pid, "root"+m.path), &st) && !m.matches(m.path, &st) {
+//
+// A look at a path of a file system whose server does not answer hangs. Such a file system has no device
+// nodes, so dcm does not look there.
+func (p *scanWorker) resolveMapping(m mapping, theirs *mounts) *node {
+	if theirs.remote(m) {
 		return nil
 	}
-	return p.scan.nodes.lookup(identify(&st))
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, p.scan.dir(p.pid, "map_files/"+m.area), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil &&
+		!m.in(p.scan.dir(p.pid, "root"), &st) && (p.scan.mounts().remote(m) || !m.in("/", &st)) {
+		return nil
+	}
+	return p.scan.nodes.lookup(identifyStatx(&st))
 }
 
-// matches reports whether path leads to the mapped file, and fills in st.
-func (m mapping) matches(path string, st *unix.Stat_t) bool {
-	return unix.Stat(path, st) == nil && st.Dev == m.dev && st.Ino == m.ino
+// in reports whether the mapping's path below root leads to the mapped file, and fills in st. It does not
+// follow links, which could lead to another file system.
+func (m mapping) in(root string, st *unix.Statx_t) bool {
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(dir)
+	file, err := unix.Openat2(dir, strings.TrimPrefix(m.path, "/"), &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(file)
+	return unix.Statx(file, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, st) == nil &&
+		unix.Mkdev(st.Dev_major, st.Dev_minor) == m.dev && st.Ino == m.ino
 }
 
 // mapping is a line of /proc/PID/maps with a file (proc_pid_maps(5)).

@@ -48,10 +48,20 @@ func (s *Scan) scan(ctx context.Context, pids []int, chunk int) (many []int) {
 func (r *pass) work() {
 	p := &scanWorker{scan: r.Scan, ctx: r.ctx, buf: make([]byte, r.chunk)}
 	for pid := r.next(); pid > 0; pid = r.next() {
-		if !r.record(p.scanProcess(pid)) {
+		if !r.record(r.inspect(p, pid)) {
 			return // the process was abandoned
 		}
 	}
+}
+
+// inspect inspects one process, unless an earlier inspection of it hangs.
+func (r *pass) inspect(p *scanWorker, pid int) result {
+	began, process := time.Now(), r.dir(pid, "")
+	if !active.begin(process, began, r.perProcess) {
+		return result{pid: pid, reason: reasonHung}
+	}
+	defer active.end(process, began)
+	return p.scanProcess(pid)
 }
 
 // next returns the next PID, 0 if there is none.

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type Scan struct {
 	perProcess   time.Duration // time limit of one process
 	workers      int           // number of concurrent workers
 	withMappings bool          // memory mappings count too
+	mounts       func() *mounts
 
 	found   map[int][]openFile
 	skipped map[int]string // reason by PID
@@ -35,7 +37,8 @@ type Scan struct {
 // NewScan returns a scan of the processes below proc. each is the time limit of one process.
 func NewScan(proc string, nodes *Nodes, each time.Duration) *Scan {
 	return &Scan{proc: proc, nodes: nodes, perProcess: each, workers: min(4, runtime.GOMAXPROCS(0)),
-		found: make(map[int][]openFile), skipped: make(map[int]string), seen: make(map[int]bool)}
+		mounts: sync.OnceValue(func() *mounts { return readMounts(filepath.Join(proc, "self", "mountinfo")) }),
+		found:  make(map[int][]openFile), skipped: make(map[int]string), seen: make(map[int]bool)}
 }
 
 // openFile is one open file, or mapping, of a node.
