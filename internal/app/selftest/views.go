@@ -170,7 +170,7 @@ func recordFile(h *host.Host) statefile.File[Record] {
 }
 
 // ReadRecord returns what the last self-test has left, nil if there was none.
-func ReadRecord(h *host.Host) (*Record, error) { return recordFile(h).Read() }
+func ReadRecord(h *host.Host) (*Record, error) { return recordFile(h).Valid() }
 
 // WriteRecord leaves how the GPUs are now. On a host without dcm's directory, where dcm is not
 // installed, it writes nothing.

@@ -78,7 +78,7 @@ const noteTTL = time.Minute
 // Signed removes the note and returns its content, zero if there is no recent one. If by is not nil, a note of
 // another process stays.
 func (h *Host) Signed(by *runstate.Who) (runstate.Asked, error) {
-	note, err := runstate.AskedIn(h.Runtime()).Read()
+	note, err := runstate.AskedIn(h.Runtime()).Valid()
 	if note == nil && err == nil {
 		return runstate.Asked{}, nil
 	}

@@ -18,7 +18,7 @@ func discoveredIn(dir string) statefile.File[Discovered] {
 
 // ReadDiscovered returns the services in the runtime directory's file, none if there is no file.
 func ReadDiscovered(dir string) ([]string, error) {
-	d, err := discoveredIn(dir).Read()
+	d, err := discoveredIn(dir).Valid()
 	if d == nil {
 		return nil, err
 	}

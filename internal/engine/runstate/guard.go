@@ -95,4 +95,4 @@ func GuardIn(dir string) statefile.File[Guard] {
 }
 
 // ReadGuard returns the last state that dcm-guard wrote, nil if it has not run in this boot.
-func ReadGuard(dir string) (*Guard, error) { return GuardIn(dir).Read() }
+func ReadGuard(dir string) (*Guard, error) { return GuardIn(dir).Valid() }

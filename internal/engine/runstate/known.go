@@ -33,7 +33,7 @@ func KnownIn(path string) statefile.File[Known] {
 
 // ReadKnown returns the content of the file, or none if there is no file.
 func ReadKnown(path string) (Known, error) {
-	k, err := KnownIn(path).Read()
+	k, err := KnownIn(path).Valid()
 	if k == nil {
 		return Known{}, err
 	}

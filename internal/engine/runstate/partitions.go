@@ -87,7 +87,7 @@ func PartitionsIn(dir string) statefile.File[Partitions] {
 // ReadReservations is ReadPartitions without the list of partitions, which is long. The guard
 // calls it at each start.
 func ReadReservations(dir string) (*Reserved, error) {
-	return file(dir, PartitionsFile, func(p *Reserved) *int { return &p.Version }).Read()
+	return file(dir, PartitionsFile, func(p *Reserved) *int { return &p.Version }).Valid()
 }
 
 // Of returns the partitions that were chosen for a unit, which may be the instance of a template, and the
@@ -102,4 +102,4 @@ func (p *Reserved) Of(unit string) (partitions []string, share int) {
 }
 
 // ReadPartitions returns the partitions after the last run, nil if there was no run in this boot.
-func ReadPartitions(dir string) (*Partitions, error) { return PartitionsIn(dir).Read() }
+func ReadPartitions(dir string) (*Partitions, error) { return PartitionsIn(dir).Valid() }

@@ -265,8 +265,8 @@ func file[T any](dir, name string, version func(*T) *int) statefile.File[T] {
 
 // ReadRun returns the last run's report from the runtime directory, nil if there was no run in
 // this boot.
-func ReadRun(dir string) (*Run, error) { return RunIn(dir).Read() }
+func ReadRun(dir string) (*Run, error) { return RunIn(dir).Valid() }
 
 // ReadState returns the daemon's state from the runtime directory, nil if the daemon has not run
 // in this boot.
-func ReadState(dir string) (*State, error) { return StateIn(dir).Read() }
+func ReadState(dir string) (*State, error) { return StateIn(dir).Valid() }

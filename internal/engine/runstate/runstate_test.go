@@ -73,7 +73,10 @@ func TestRead_InvalidReport(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, StateFile), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadState(dir); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), StateFile) {
+		if s, err := ReadState(dir); s != nil || err != nil {
+			t.Errorf("%q: got %v, %v, want none", text, s, err)
+		}
+		if _, err := StateIn(dir).Read(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), StateFile) {
 			t.Errorf("%q: %v; want the file's name and %q", text, err, want)
 		}
 	}
@@ -111,7 +114,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		first, err := ReadRun(dir)
-		if err != nil {
+		if err != nil || first == nil {
 			return
 		}
 		if first.Version != Version {

@@ -132,6 +132,9 @@ func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(s
 	}
 	switch {
 	case state == nil && !exclusive.Any(reserved.Reservations, host.LeaseUnits(h)):
+		if _, err := os.Stat(h.Path(pinned)); err == nil {
+			return "the guard is loaded, and its state is not known", nil
+		}
 		return "", nil
 	case state == nil:
 		return "dcm-guard has not run yet", nil
@@ -154,10 +157,13 @@ func DueFor(ctx context.Context, h *host.Host, observers []string, holder func(s
 	return difference(h, *state, want, holder), nil
 }
 
+// pinned is the file of the guard's program while it is loaded.
+const pinned = "sys/fs/bpf/dcm/program"
+
 // difference describes the difference between the table that dcm-guard has read back and the wanted
 // one, "" if there is none.
 func difference(h *host.Host, state runstate.Guard, want runstate.GuardTable, holder func(string) bool) string {
-	_, err := os.Stat(h.Path("sys/fs/bpf/dcm/program"))
+	_, err := os.Stat(h.Path(pinned))
 	switch {
 	case len(want.Table) > 0 && (!state.Loaded || errors.Is(err, fs.ErrNotExist)):
 		return "the guard is not loaded"

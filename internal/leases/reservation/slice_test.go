@@ -90,6 +90,16 @@ func TestAddReservations_MarksNewOnes(t *testing.T) {
 	if !due(false) {
 		t.Error("list missing, with a lease: due is false, want true")
 	}
+	// A file that cannot be read counts as a missing one.
+	for _, text := range []string{`{"version": 1, "partitions": [`, `{"version": 99}`, ""} {
+		hosttest.Plant(t, h.Root, "run/dcm/partitions.json", text)
+		if !due(true) {
+			t.Errorf("file %q: no partitions are due", text)
+		}
+		if invalid := runstate.Invalid(h.Runtime(), h.KnownGPUs()); len(invalid) != 1 {
+			t.Errorf("file %q: invalid are %v", text, invalid)
+		}
+	}
 	last := runstate.Partitions{Reservations: []runstate.Reservation{{Name: "a", Unit: "a.service", Asks: list[0].Asks()}}}
 	hosttest.Plant(t, h.Root, "run/dcm/partitions.json", "")
 	if err := runstate.PartitionsIn(h.Runtime()).Write(last); err != nil {

@@ -1,9 +1,12 @@
 package statefile
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -89,5 +92,57 @@ func TestFile_NewerKey(t *testing.T) {
 	}
 	if d, err := f.Read(); err != nil || *d != (document{2, 7}) {
 		t.Errorf("file with a newer key: got %v, %v, want its known keys", d, err)
+	}
+}
+
+// What may be in the place of a document. Each is invalid, counts as missing, and is replaced by the next
+// Write.
+func TestFile_Invalid(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"truncated":     func(p string) error { return os.WriteFile(p, []byte(`{"version": 2, "val`), 0o600) },
+		"empty":         func(p string) error { return os.WriteFile(p, nil, 0o600) },
+		"older":         func(p string) error { return os.WriteFile(p, []byte(`{"version": 1}`), 0o600) },
+		"newer":         func(p string) error { return os.WriteFile(p, []byte(`{"version": 3, "value": "x"}`), 0o600) },
+		"directory":     func(p string) error { return os.MkdirAll(filepath.Join(p, "full"), 0o700) },
+		"symbolic link": func(p string) error { return os.Symlink("/etc/passwd", p) },
+		"dangling link": func(p string) error { return os.Symlink("nowhere", p) },
+		"fifo":          func(p string) error { return syscall.Mkfifo(p, 0o600) },
+		"wrong owner": func(p string) error {
+			if os.Getuid() != 0 {
+				return syscall.Mkfifo(p, 0o600)
+			}
+			return errors.Join(os.WriteFile(p, []byte(`{"version": 2}`), 0o600), os.Chown(p, 12345, 0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := file(t)
+			if err := put(f.Path); err != nil {
+				t.Fatal(err)
+			}
+			d, err := f.Read()
+			if invalid, ok := errors.AsType[*InvalidError](err); d != nil || !ok || invalid.Path != f.Path {
+				t.Errorf("read: %v, %v, want an invalid file", d, err)
+			}
+			if d, err := f.Valid(); d != nil || err != nil {
+				t.Errorf("valid: %v, %v, want a missing file", d, err)
+			}
+			for range 2 {
+				if err := f.Write(document{Value: 7}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d, err := f.Valid(); err != nil || d == nil || *d != (document{2, 7}) {
+				t.Errorf("after a write: %v, %v", d, err)
+			}
+			if err := errors.Join(f.Remove(), put(f.Path), f.Remove()); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(f.Path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after the removal: %v", err)
+			}
+		})
+	}
+	if text, err := os.ReadFile("/etc/passwd"); err != nil || len(text) == 0 {
+		t.Errorf("the target of a link: %v", err)
 	}
 }

@@ -80,6 +80,9 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 	if cfg != nil {
 		out.Wrong = sliceProblems(h, cfg.Reservations)
 	}
+	for _, invalid := range runstate.Invalid(h.Runtime(), h.KnownGPUs()) {
+		out.Wrong = append(out.Wrong, status.Problem{State: status.Unseen, Text: invalid.Error(), Hint: "systemctl restart dcm writes it again"})
+	}
 	out.Notes = drain.Notes(h)
 	if cfg != nil {
 		out.Notes = append(out.Notes, reservation.Elsewhere(h, cfg.Observers)...)

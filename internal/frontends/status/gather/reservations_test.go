@@ -3,6 +3,7 @@ package gather
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"dcm/internal/engine/config"
@@ -65,5 +66,23 @@ func TestReservationState_UnitSlices(t *testing.T) {
 	}
 	if want := reservation.Elsewhere(h, cfg.Observers); len(want) != 1 || !slices.Equal(r.Notes, want) {
 		t.Errorf("notes: %q, want %q", r.Notes, want)
+	}
+}
+
+// Every state file that this version cannot read is named in the health, until its writer replaces it.
+func TestReservationState_InvalidFiles(t *testing.T) {
+	for _, file := range []string{"run/dcm/partitions.json", "run/dcm/state.json", "run/dcm/report.json", "run/dcm/guard.json", "run/dcm/discovered.json", "run/dcm/asked.json", "run/dcm/when-idle.json", "var/lib/dcm/gpus.json"} {
+		for _, text := range []string{`{"version": 99}`, `{"version": 1, "x`, ""} {
+			h := &host.Host{Root: t.TempDir()}
+			hosttest.Plant(t, h.Root, file, text)
+			r, err := reservationState(t.Context(), h, nil, false, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := status.Evaluate(status.Account{Problems: r.Wrong})
+			if a.Health.State != status.Unseen || len(a.Problems) != 1 || !strings.Contains(a.Problems[0].Text, file) || a.Problems[0].Hint == "" {
+				t.Errorf("%s with %q: health %s, problems %+v", file, text, a.Health.State, a.Problems)
+			}
+		}
 	}
 }
