@@ -41,11 +41,17 @@ func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) e
 		}
 	}()
 	waiting := ctx // gets the limit with the first wait
-	for {
+	for repeated := false; ; repeated = true {
 		if c == nil || !c.conn.Connected() {
 			next, err := p.dial(ctx, address)
-			if err != nil {
+			if err != nil && !repeated {
 				return err
+			}
+			if err != nil { // the bus was there before, so its socket is missing only during a restart
+				if err := p.pause(ctx, waiting); err != nil {
+					return err
+				}
+				continue
 			}
 			c = next
 		}
@@ -68,6 +74,22 @@ func Call(ctx context.Context, address string, p RetryPolicy, do func(*Client) e
 			return err
 		}
 	}
+}
+
+// redialDelay is the time between two attempts to connect to a bus that is restarted.
+const redialDelay = 100 * time.Millisecond
+
+// pause waits before the next attempt to connect.
+func (p RetryPolicy) pause(ctx, waiting context.Context) error {
+	select {
+	case <-time.After(redialDelay):
+		return nil
+	case <-waiting.Done():
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w (waited %s)", ErrNotBack, p.Limit)
 }
 
 // repeats reports whether a call with that error is made again.
