@@ -149,7 +149,7 @@ func TestOverlaysRender(t *testing.T) {
 					if rolling["maxUnavailable"] != "100%" {
 						t.Errorf("nodes without dcm block the rollout: %v", rolling)
 					}
-					if fmt.Sprint(pod["nodeSelector"]) != tt.selector || image != "registry.example.org/dcm-kubernetes:latest" {
+					if fmt.Sprint(pod["nodeSelector"]) != tt.selector || image != "dcm-kubernetes:latest" {
 						t.Errorf("%v on nodes with %v", image, pod["nodeSelector"])
 					}
 				}

@@ -106,7 +106,7 @@ func (w *world) daemonSet(t *testing.T, overlay, namespace string) {
 		w.kubectl(t, "-n", namespace, "rollout", "status", "--timeout=10m", "daemonset/dcm-kubernetes")
 		w.agentPods(t, namespace, "n1 Running "+image)
 	}
-	rolledOut("registry.example.org/dcm-kubernetes:latest")
+	rolledOut("dcm-kubernetes:latest")
 	image := func(tag string) {
 		t.Helper()
 		w.kubectl(t, "-n", namespace, "set", "image", "daemonset/dcm-kubernetes", "dcm-kubernetes=dcm-kubernetes:"+tag)

@@ -183,7 +183,7 @@ func (k *kubelets) start(pod object) (end func()) {
 	if k.registry != "" {
 		program, err = k.unpack(dir)
 	}
-	if err != nil || container["image"] != "registry.example.org/dcm-kubernetes:latest" {
+	if err != nil || container["image"] != "dcm-kubernetes:latest" {
 		k.t.Errorf("cannot run %v: %v", container["image"], err)
 		return func() {}
 	}
