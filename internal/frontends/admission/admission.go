@@ -36,7 +36,7 @@ type Rate struct {
 // Limits are the limits of a [Limiter].
 type Limits struct {
 	Calls, AllCalls     int // concurrent calls of one user and of all users
-	Waiters, AllWaiters int // calls that wait for a lease, of one user and of all users; 0: none may wait
+	Waiters, AllWaiters int // calls that wait for a lease, of one user and of all users; 0: none may wait. The first one of a user may exceed AllWaiters by half of it
 	Rates               map[Kind]Rate
 	RootExempt          bool // user 0 has no limit
 }
@@ -109,7 +109,11 @@ func (l *Limiter) Wait(uid uint32) (leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.of(uid)
-	if u.waiters >= l.limits.Waiters || l.waiters >= l.limits.AllWaiters {
+	all := l.limits.AllWaiters
+	if u.waiters == 0 { // users who wait do not exclude one who does not
+		all += all / 2
+	}
+	if u.waiters >= l.limits.Waiters || l.waiters >= all {
 		return nil, &LimitError{fmt.Sprintf("too many wait for leases: %d of yours, %d in all", u.waiters, l.waiters)}
 	}
 	u.waiters++
