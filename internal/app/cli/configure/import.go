@@ -68,9 +68,17 @@ func importFiles(ctx context.Context, h *host.Host, con *console.Console, given 
 	return err
 }
 
+// readLimit is more than the importer accepts, so that it reports the size.
+const readLimit = 2 << 20
+
 func readInput(file string) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(os.Stdin)
+		return io.ReadAll(io.LimitReader(os.Stdin, readLimit))
 	}
-	return os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, readLimit))
 }

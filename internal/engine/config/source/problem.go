@@ -103,7 +103,8 @@ func OneLine(s string) string {
 	if r := []rune(s); len(r) > 300 {
 		s = string(r[:300]) + "…"
 	}
-	if s == "" {
+	word, _, _ := strings.Cut(s, " ")
+	if word == "" || word[1:] != strings.ToLower(word[1:]) { // a name such as TOML
 		return s
 	}
 	return strings.ToLower(s[:1]) + s[1:]
