@@ -62,6 +62,7 @@ help:
 #:   test              the tests of each commit, those in containers included; as root
 #:   test-all          every test and every part: hours; before a release; as root
 #:   race              the packages with goroutines, under the race detector
+#:   histories         random histories of a host in one process, for HISTORIES=1m
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
 #:   tested-on         write the tables "tested on" from internal/testkit/testedon
@@ -201,6 +202,7 @@ test: race bin/summary product
 	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
 	DCM_E2E=require DCM_TIER=$(TIER) DCM_PRODUCT=$(abspath $(PRODUCT)) bin/summary -count=1 -timeout=0 \
 		./internal/testkit/e2e $(filter-out $(RACY:%=dcm/internal/%),$(shell $(GO) list ./...))
+	$(MAKE) histories HISTORIES=20s FIRST=1
 
 TIER = test
 
@@ -323,11 +325,13 @@ surface:
 tested-on:
 	$(GO) generate ./internal/testkit/testedon
 
-# Random histories of a host in one process, for HISTORIES, from new seeds. The default test plays some for two seconds.
+# Random histories of a host in one process, for HISTORIES, from the seed FIRST. Each test of the package plays some
+# for two seconds. make test plays the same seeds each time, since a new violation fails.
 HISTORIES ?= 1m
+FIRST ?= $(shell date +%s)
 .PHONY: histories
 histories:
-	$(GO) test -count=1 -timeout=0 -v -run 'TestHistories|TestKnown' ./internal/testkit/histories -args -histories $(HISTORIES) -first $$(date +%s)
+	$(GO) test -count=1 -timeout=0 -v -run 'TestHistories|TestKnown' ./internal/testkit/histories -args -histories $(HISTORIES) -first $(FIRST)
 
 # Each fuzz target for FUZZ. Seeds and earlier findings run with every go test.
 fuzz:

@@ -23,6 +23,17 @@
 // order of effects; texts of errors that Go joins in the order of a map. TestReplay runs seeds twice and
 // compares all effects and states.
 //
+// # A failure
+//
+// A test prints the seed, the checker and the shortest history. To see the journal of a history:
+//
+//	go test -v -run TestHistories -seed 381 ./internal/testkit/histories
+//	go test -v -run TestHistories -seed 381 -minimise "clients come back" ./internal/testkit/histories
+//	go test -v -run TestHistories -script known/client-never-settles.txt ./internal/testkit/histories
+//
+// A violation that is not repaired immediately gets a file in the directory known. TestKnown fails when its history
+// violates nothing any more: then the file gets the status "repaired", and stays as a test.
+//
 // # What is not modelled yet
 //
 // The command line is modelled by its calls: the note, the selection, Apply and its repetition. Leases, reservations, units that

@@ -86,6 +86,8 @@ func (m *Manager) transact(kind jobKind, u *unit, fail bool) (*job, error) {
 		}
 	}
 	m.env.Shuffle(len(t.jobs), func(i, k int) { t.jobs[i], t.jobs[k] = t.jobs[k], t.jobs[i] })
+	// systemd was seen to verify first, also without After=.
+	slices.SortStableFunc(t.jobs, func(a, b *planned) int { return first(b) - first(a) })
 	var anchor *job
 	for _, p := range t.jobs {
 		j := m.install(p.kind, p.unit)
@@ -94,6 +96,13 @@ func (m *Manager) transact(kind jobKind, u *unit, fail bool) (*job, error) {
 		}
 	}
 	return anchor, nil
+}
+
+func first(p *planned) int {
+	if p.kind == jobVerify {
+		return 1
+	}
+	return 0
 }
 
 // add is transaction_add_job_and_dependencies.
