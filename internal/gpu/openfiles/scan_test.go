@@ -80,7 +80,9 @@ func TestScan_HiddenNode(t *testing.T) {
 
 func TestScan_PermissionDenied(t *testing.T) {
 	proc, nodes := tree(t)
-	must(t, os.Chmod(filepath.Join(proc, "91/fd"), 0))
+	denied := filepath.Join(proc, "91/fd")
+	must(t, os.Chmod(denied, 0))
+	t.Cleanup(func() { must(t, os.Chmod(denied, 0o755)) }) // only root removes a directory without it
 	defer unprivileged(t)()
 	s := NewScan(proc, nodes, time.Minute)
 	if got := one(t, s, 90); len(got.files) != 1 || got.reason != "" {
