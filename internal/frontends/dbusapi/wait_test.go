@@ -49,8 +49,13 @@ func TestCall_WaitsForStartingDaemon(t *testing.T) {
 	b := startBus(t)
 	note, texts := reported()
 	done := b.applied(t.Context(), RetryPolicy{Limit: time.Hour, Down: up, Note: note})
-	if text := <-texts; text != "dcm is not on the system bus; waiting until it is back" {
-		t.Errorf("note: got %q", text)
+	select {
+	case text := <-texts:
+		if text != "dcm is not on the system bus; waiting until it is back" {
+			t.Errorf("note: got %q", text)
+		}
+	case err := <-done:
+		t.Fatalf("the call ended before the daemon started: %v", err)
 	}
 	d := &desk{}
 	b.serve(d, 0)

@@ -14,17 +14,14 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// driftTimeout limits the detection of drift, which takes less than a second on an idle
-// machine. Other tests run concurrently.
-const driftTimeout = 3 * time.Second
-
 // leaving returns settings with which dcm only reports drift.
 func leaving(profile string) string {
 	return selecting(profile) + "[daemon]\ndrift = \"report\"\n"
 }
 
-// noticed returns the time from the start of the command until the daemon entered the phase.
-func (m machine) noticed(before runstate.State, command string, phase runstate.Phase) time.Duration {
+// noticed runs the command and waits until the daemon has entered the phase. It logs the time, which is less than a
+// second on an idle machine.
+func (m machine) noticed(before runstate.State, command string, phase runstate.Phase) {
 	m.t.Helper()
 	began := time.Now()
 	m.run(command)
@@ -33,7 +30,7 @@ func (m machine) noticed(before runstate.State, command string, phase runstate.P
 	if !s.Since.After(before.Since) {
 		m.t.Errorf("state of the daemon before the change: got %s since %s", s.Phase, s.Since)
 	}
-	return s.Since.Sub(began)
+	m.t.Logf("%s after %s", phase, s.Since.Sub(began))
 }
 
 // seconds returns the number at the beginning of a command's output.
@@ -56,9 +53,10 @@ func driverReloaded(m machine) {
 	done := m.seconds("modprobe -r amdgpu && modprobe amdgpu && date +%s.%N")
 	m.await("/run/runs", "run")
 	noticed := m.seconds("journalctl --boot --unit=dcm --output=short-unix --lines=1 MESSAGE_ID=" + string(event.Drifted))
-	if d := time.Duration((noticed - done) * float64(time.Second)); d > driftTimeout {
-		m.t.Errorf("time until the drift is noticed: got %s after the load of the driver", d)
+	if noticed < done {
+		m.t.Errorf("drift: noticed %.1f s before the driver was loaded", done-noticed)
 	}
+	m.t.Logf("drift noticed %.1f s after the load of the driver", noticed-done)
 	m.applied("cpx-fast")
 	m.run("dcm verify")
 	// The uevents of the repair cause no further one.
@@ -123,9 +121,7 @@ func driftReported(m machine) {
 	m.run("systemctl restart dcm")
 	m.run("systemctl stop amd-metrics-exporter gpuagent dashboard")
 	before := m.state()
-	if d := m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted); d > driftTimeout {
-		m.t.Errorf("time until the change is noticed: got %s", d)
-	}
+	m.noticed(before, "modprobe -r amdgpu && modprobe amdgpu", runstate.Drifted)
 	m.run("systemctl start amd-metrics-exporter gpuagent dashboard")
 	clients := m.units(exporter, agentUnit, dashboard, "dcm-apply.service")
 	if s := m.state(); s.Error == nil || !hasAll(s.Error.Text, "8", "cpx-fast") {
@@ -154,9 +150,7 @@ func kernelTells(m machine) {
 		m.t.Fatal(err)
 	}
 	m.await("/run/dcm/state.json", `"phase": "applying"`)
-	if d := m.state().Since.Sub(began); d > driftTimeout {
-		m.t.Errorf("time until the change is noticed: got %s", d)
-	}
+	m.t.Logf("noticed after %s", m.state().Since.Sub(began))
 	m.applied("cpx-fast")
 	m.bounced(clients)
 	if s := m.state(); s.PID != before.PID {

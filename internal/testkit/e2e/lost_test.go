@@ -54,10 +54,10 @@ func (m machine) triggered() {
 	m.until("systemctl is-active --quiet sock")
 }
 
-// duringReload selects cpx-nps4 and acts before the driver is loaded again.
+// duringReload selects cpx-nps4 and acts before the driver is loaded again. Each load hangs, also one of an earlier run.
 func (m machine) duringReload(act string) {
 	m.t.Helper()
-	m.run("dcm-sim fault --op load --hang 5s")
+	m.run("dcm-sim fault --op load --hang 5s --times always")
 	m.put(settings, lists("cpx-nps4"))
 	m.run(driverComing + "; " + act)
 }
