@@ -17,6 +17,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/drain"
 	"dcm/internal/leases/lease"
+	"dcm/internal/leases/reservation"
 )
 
 // checkMake returns the error of a request that makes an instance.
@@ -57,6 +58,30 @@ type knownDynamic struct {
 	config *config.Config
 	all    []string            // the addresses of the published GPUs
 	list   []partition.Address // nil: unknown
+	late   *lateGPUs
+}
+
+// lateGPUs are the GPUs that are chosen last with a configuration and GPUs.
+type lateGPUs struct {
+	config *config.Config
+	all    []string
+	gpus   map[partition.Address]int
+}
+
+// lateOf returns the GPUs that are chosen last; nil: unknown.
+func (k *knownDynamic) lateOf(cfg *config.Config, all []string) map[partition.Address]int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.late == nil || k.late.config != cfg || !slices.Equal(k.late.all, all) {
+		return nil
+	}
+	return k.late.gpus
+}
+
+func (k *knownDynamic) setLate(cfg *config.Config, all []string, gpus map[partition.Address]int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.late = &lateGPUs{cfg, all, gpus}
 }
 
 // get returns the dynamic GPUs; nil: unknown.
@@ -163,6 +188,27 @@ func missingDynamic(p partition.Profile, devices []gpu.Device) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s", lease.ErrUnreadable, strings.Join(missing, ", "))
+}
+
+// late returns the dynamic GPUs, which are chosen last for leases that create nothing: they would prevent those
+// that do. all has the addresses of the published GPUs.
+func (p dynamicGPUs) late(ctx context.Context, all []string) map[partition.Address]int {
+	cfg := p.config()
+	if !slices.ContainsFunc(cfg.Profile.Groups, func(g partition.Group) bool { return g.Dynamic }) {
+		return nil
+	}
+	if out := p.known.lateOf(cfg, all); out != nil {
+		return out
+	}
+	devices, err := p.node.Devices(ctx)
+	if err != nil {
+		return nil // the placement is not the best
+	}
+	out := reservation.Late(cfg, devices)
+	if missingDynamic(cfg.Profile, devices) == nil {
+		p.known.setLate(cfg, all, out)
+	}
+	return out
 }
 
 // onlyMIG returns the addresses of the GPUs; nil if leases switch the compute mode of one.

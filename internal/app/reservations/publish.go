@@ -118,7 +118,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	taken = append(taken, madeNodes(devices)...)
-	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.Log), now, taken)
+	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.late(devices), s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
 		if r.Make != "" {
@@ -215,6 +215,12 @@ func wanted(r config.Reservation) int {
 	return r.Partitions
 }
 
+// late returns the GPUs whose partitions are reserved last.
+func (s Publisher) late(devices []gpu.Device) map[partition.Address]int {
+	cfg, _ := s.Host.Effective() // without one, no GPU is dynamic
+	return reservation.Late(cfg, devices)
+}
+
 // leased returns the nodes in leases, which no reservation gets. PID 1 is busy during a restart, so it
 // is not called if there is no reservation or no lease.
 func (s Publisher) leased(ctx context.Context) ([]string, error) {
@@ -272,10 +278,10 @@ func partsOf(devices []gpu.Device) []runstate.Part {
 
 // wants returns what the configuration reserves on these GPUs. A reservation that names a missing GPU
 // gets its partitions from its other GPUs, with a warning.
-func wants(list []config.Reservation, kept []string, parts []runstate.Part, devices []gpu.Device, log *slog.Logger) []lease.Reservation {
+func wants(list []config.Reservation, kept []string, parts []runstate.Part, devices []gpu.Device, late map[partition.Address]int, log *slog.Logger) []lease.Reservation {
 	var out []lease.Reservation
 	for _, r := range list {
-		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place)}
+		w := placement.Want{Partitions: r.Partitions, Place: placement.Place(r.Place), Late: late}
 		if r.Broken || r.Make != "" {
 			continue
 		}

@@ -41,7 +41,7 @@ func Stale(ctx context.Context, h *host.Host, list []config.Reservation, selecte
 	if err != nil {
 		return changed, nil // the choice itself reports the error
 	}
-	c.wants = wants(list, nil, c.last.Parts, devices, slog.New(slog.DiscardHandler))
+	c.wants = wants(list, nil, c.last.Parts, devices, nil, slog.New(slog.DiscardHandler))
 	if c.now, err = (lease.Links{Dir: h.Path("dev/dcm")}).Read(); err != nil {
 		return false, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Made is what leases have made on a dynamic GPU, or are making.
@@ -47,8 +48,13 @@ func CheckMade(text string) error {
 	if IsMode(text) {
 		return nil
 	}
-	_, err := ParseMade(text)
-	return err
+	if upper := strings.ToUpper(text); IsMode(upper) {
+		return fmt.Errorf("unknown compute mode %q; write %s", text, upper)
+	}
+	if _, err := ParseMade(text); err != nil {
+		return fmt.Errorf("%w, nor a compute mode (%s)", err, List(ComputeModes()))
+	}
+	return nil
 }
 
 // Slot is a placement for one more instance.

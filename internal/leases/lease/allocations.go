@@ -62,6 +62,9 @@ type Snapshot struct {
 	// Switched has the compute modes that leases have set, by GPU.
 	Switched map[partition.Address]made.Name
 
+	// Late are the GPUs whose partitions are leased last, see [placement.Want].
+	Late map[partition.Address]int
+
 	// Dynamic reads the GPUs that leases divide; nil: there are none.
 	Dynamic func() ([]DynamicGPU, error)
 }

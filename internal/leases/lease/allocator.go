@@ -129,6 +129,7 @@ func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok 
 		}
 	}
 	w := r.Want
+	w.Late = snapshot.Late
 	if w.Kinds, err = r.Sought.Match(KindsOf(snapshot.Parts)); err != nil {
 		return Lease{}, false
 	}

@@ -27,6 +27,7 @@ func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.
 	if r.Kinds, err = r.Sought.Match(kinds); err != nil {
 		return placement.Choice{}, snapshot.matchesLater(r, err)
 	}
+	r.Late = snapshot.Late
 	no := taken(allocations) // the partitions that cannot be chosen
 	if r.Kind == unitname.SharedLease {
 		no = unshareable(allocations, r.Of)

@@ -174,11 +174,11 @@ func noMode(none []refusal, mode partition.Compute, n int) error {
 			none[i].err = short.Err
 		}
 	}
-	err := fmt.Errorf("no dynamic GPU can give %s in %s now (%s)", text.Count(n, "partition"), mode, joinRefusals(none))
+	what := fmt.Sprintf("no dynamic GPU can give %s in %s", text.Count(n, "partition"), mode)
 	if !later {
-		return &ImpossibleError{err}
+		return &ImpossibleError{fmt.Errorf("%s (%s)", what, joinRefusals(none))}
 	}
-	return &InsufficientError{err, unique(holders)}
+	return &InsufficientError{fmt.Errorf("%s now (%s)", what, joinRefusals(none)), unique(holders)}
 }
 
 // heldShare returns the XCCs of dynamic GPUs that the leases of a user have.

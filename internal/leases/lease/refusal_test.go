@@ -47,7 +47,7 @@ func TestAcquire_ReasonOnce(t *testing.T) {
 	m := newModeHost()
 	m.modes[first].Refused, m.modes[second].Refused = "older driver", "older driver"
 	_, err = m.allocator().Acquire(t.Context(), alice, askMode("CPX", 1))
-	if want := "no dynamic GPU can give 1 partition in CPX now (each of 2 GPUs: older driver)"; err == nil || err.Error() != want {
+	if want := "no dynamic GPU can give 1 partition in CPX (each of 2 GPUs: older driver)"; err == nil || err.Error() != want {
 		t.Errorf("modes: got %v, want %q", err, want)
 	}
 }

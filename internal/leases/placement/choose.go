@@ -16,7 +16,17 @@ type Want struct {
 	Place      Place               // [Pack] if it is ""
 	Among      []partition.Address // the GPUs to choose from; nil for all
 	Kinds      []string            // the kinds (see [runstate.Part]) to choose from; nil for all
+
+	// Late are the GPUs to avoid. A GPU with a number is chosen only if those with lower numbers do not suffice;
+	// the number of other GPUs is 0, and the largest is [MaxLate].
+	Late map[partition.Address]int
 }
+
+// MaxLate is the largest number in [Want.Late].
+const MaxLate = 2
+
+// lateWeight makes one partition of a GPU with a number worse than all partitions of a node with lower ones.
+const lateWeight = 1 << 12
 
 // cell identifies the partitions of one kind in one GPU. They are interchangeable.
 type cell struct {
@@ -85,7 +95,7 @@ func Choose(node []runstate.Part, taken map[string]bool, w Want) (Choice, error)
 		of = len(perGPU(mine))
 		free = wholly(mine, free)
 	}
-	root := grow(free, whole)
+	root := grow(free, whole, w.Late)
 	n, _ := w.amount()
 	if n > root.room {
 		return Choice{}, &ShortError{w, root.room, of}

@@ -49,6 +49,19 @@ func holes(text string) map[string]bool {
 	return taken
 }
 
+// late returns the numbers of GPUs to avoid: "0:1" is the first GPU with the number 1.
+func late(text string) map[partition.Address]int {
+	out := make(map[partition.Address]int)
+	for _, f := range strings.Fields(text) {
+		var g, n int
+		if _, err := fmt.Sscanf(f, "%d:%d", &g, &n); err != nil {
+			panic(f)
+		}
+		out[gpu(g)] = n
+	}
+	return out
+}
+
 func short(list []runstate.Part) string {
 	text := make([]string, len(list))
 	for i, p := range list {
@@ -73,6 +86,13 @@ func TestChoose(t *testing.T) {
 		{"spread over all GPUs", "", Want{Partitions: 8, Place: Spread}, "05:00.0-0 25:00.0-0 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "1 of each of 8 GPUs, 2 NUMA nodes; leaves 56 free"},
 		{"spread goes over the memory domains of a GPU", "", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(3)}}, "65:00.0-0 65:00.0-2 65:00.0-4", "3 of 0000:65:00.0, NUMA 0; leaves 5 free"},
 		{"a whole GPU has no held partition", "0:3-3", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "all of 0000:25:00.0, NUMA 0; leaves 6 whole GPUs free"},
+		{"a GPU to avoid is chosen last", "", Want{Partitions: 1, Late: late("0:1")}, "25:00.0-0", "1 of 0000:25:00.0, NUMA 0; leaves 7 free"},
+		{"also if another one is fuller", "0:0-5", Want{Partitions: 1, Late: late("0:1")}, "25:00.0-0", "1 of 0000:25:00.0, NUMA 0; leaves 7 free"},
+		{"spread goes over the other GPUs", "", Want{Partitions: 8, Place: Spread, Late: late("0:1")}, "25:00.0-0 25:00.0-2 45:00.0-0 65:00.0-0 85:00.0-0 a5:00.0-0 c5:00.0-0 e5:00.0-0", "8 of 7 GPUs, 2 NUMA nodes; leaves 48 free"},
+		{"the lower number first", "2:0-7 3:0-7 4:0-7 5:0-7 6:0-7 7:0-7", Want{Partitions: 2, Late: late("0:2 1:1")}, "25:00.0-0 25:00.0-1", "2 of 0000:25:00.0, one memory domain, NUMA 0; leaves 6 free"},
+		{"few of the higher number", "2:0-7 3:0-7 4:0-7 5:0-7 6:0-7 7:0-7", Want{Partitions: 9, Late: late("0:2 1:1")}, "05:00.0-0 25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7", "1 of 0000:05:00.0 and 8 of 0000:25:00.0, NUMA 0; leaves 7 free"},
+		{"a whole GPU to avoid", "1:0-0", Want{GPUs: 1, Late: late("0:1")}, "45:00.0-0 45:00.0-1 45:00.0-2 45:00.0-3 45:00.0-4 45:00.0-5 45:00.0-6 45:00.0-7", "all of 0000:45:00.0, NUMA 0; leaves 6 whole GPUs free"},
+		{"the only GPU left", "1:0-7 2:0-7 3:0-7 4:0-7 5:0-7 6:0-7 7:0-7", Want{Partitions: 1, Late: late("0:1")}, "05:00.0-0", "1 of 0000:05:00.0, NUMA 0; leaves 7 free"},
 		{"none", "", Want{}, "", "nothing is asked for"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

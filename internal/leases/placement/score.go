@@ -10,7 +10,7 @@ import (
 // score for each node of the tree, which depends only on how many partitions are taken below that
 // node. So the best choice below a node consists of best choices below its children, and
 // [Place.solve] finds the optimum by dynamic programming.
-type score [4]int
+type score [5]int
 
 func (s score) plus(t score) score {
 	for i := range s {
@@ -32,14 +32,14 @@ func (p Place) score(t *tree, cost, n int) score {
 		return score{}
 	}
 	gpu, numa := t.level == atGPU, t.level == atNUMA
-	way := cost * pairs(n)
+	late, way := t.late*n, cost*pairs(n)
 	switch p {
 	case Spread:
-		return score{when(gpu, pairs(n)), when(t.level == atDomain, pairs(n)), when(numa, pairs(n)), when(gpu, n-t.room)}
+		return score{late, when(gpu, pairs(n)), when(t.level == atDomain, pairs(n)), when(numa, pairs(n)), when(gpu, n-t.room)}
 	case Link:
-		return score{way, when(gpu, t.room-n)}
+		return score{late, way, when(gpu, t.room-n)}
 	}
-	return score{when(gpu, 1), when(numa, 1), when(gpu, t.room-n), way}
+	return score{late, when(gpu, 1), when(numa, 1), when(gpu, t.room-n), way}
 }
 
 // when returns n if the condition holds, otherwise 0.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/sorting"
 )
 
@@ -27,12 +28,13 @@ type tree struct {
 	cost     int
 	children []*tree
 	free     []runstate.Part // of a leaf: the partitions that can be chosen
+	late     int             // of a GPU: the penalty for each of its partitions, see [Want.Late]
 	room     int             // number of partitions, or of whole GPUs, that can be chosen below
 }
 
 // grow builds the tree of the partitions that can be chosen, in PCI order. Its leaves are memory
 // domains. With whole they are GPUs, each of which counts as one.
-func grow(free []runstate.Part, whole bool) *tree {
+func grow(free []runstate.Part, whole bool, late map[partition.Address]int) *tree {
 	free = slices.Clone(free)
 	sorting.By(free, func(a, b runstate.Part) int {
 		return cmp.Or(a.GPU.Compare(b.GPU), cmp.Compare(a.Index, b.Index))
@@ -44,6 +46,12 @@ func grow(free []runstate.Part, whole bool) *tree {
 			island, numa = hiveOnly, hiveNUMA
 		}
 		leaf := root.child(atIsland, p.Hive, island).child(atNUMA, p.NUMA, numa).child(atGPU, p.GPU, sameGPU)
+		if n := late[p.GPU]; n > 0 {
+			leaf.late = 1
+			for range n - 1 {
+				leaf.late *= lateWeight
+			}
+		}
 		if !whole {
 			leaf = leaf.child(atDomain, p.Domain, sameDomain)
 		}

@@ -181,7 +181,27 @@ func Fits(h *host.Host, list []config.Reservation) func([]partition.GPU) error {
 // Room returns an error that names the first reservation that cannot be met on these GPUs. It ignores
 // partitions without a device node, and reservations that name a GPU that is missing.
 func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) error {
-	var node []runstate.Part
+	node, wants, met, err := resolve(list, after, short)
+	if err != nil {
+		return err
+	}
+	err = lease.Fit(node, wants)
+	for i, r := range met {
+		if err == nil {
+			break
+		}
+		if first := lease.Fit(node, wants[:i+1]); first != nil && first.Error() != err.Error() {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w; of all, %w", r.Source, r.Name, first, err)
+		} else if first != nil {
+			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		}
+	}
+	return err
+}
+
+// resolve returns the partitions of the GPUs, and what reservations request of them. It leaves out reservations
+// whose partitions do not exist yet, and those that name a GPU that is missing.
+func resolve(list []config.Reservation, after []partition.GPU, short *gpu.Shortage) (node []runstate.Part, wants []lease.Reservation, met []config.Reservation, err error) {
 	var there []string
 	for _, g := range after {
 		of := g.Kinds()
@@ -196,8 +216,6 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 			})
 		}
 	}
-	var wants []lease.Reservation
-	var met []config.Reservation
 	for _, r := range list {
 		if r.Make != "" {
 			continue // its instance is created when its service starts
@@ -207,25 +225,14 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 			continue // no change of the others gives it what it had
 		}
 		if err != nil {
-			return fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
+			return nil, nil, nil, fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
 		}
 		kinds, err := r.Sought.Match(there)
 		if err != nil {
-			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+			return nil, nil, nil, fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
 		}
 		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}, Whole: r.Whole})
 		met = append(met, r)
 	}
-	err := lease.Fit(node, wants)
-	for i, r := range met {
-		if err == nil {
-			break
-		}
-		if first := lease.Fit(node, wants[:i+1]); first != nil && first.Error() != err.Error() {
-			return fmt.Errorf("%s: reservation %s cannot be met: %w; of all, %w", r.Source, r.Name, first, err)
-		} else if first != nil {
-			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
-		}
-	}
-	return err
+	return node, wants, met, nil
 }

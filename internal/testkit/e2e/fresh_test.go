@@ -60,7 +60,7 @@ func fromAMD() []feature {
 		{"no profile", "", "dcm plan; dcm usage && dcm leases && dcm queue && dcm partitions && dcm topology && dcm holders && dcm guard status; dcm check; dcm verify; dcm slurm-conf --gres; true"},
 		{"lease", "profile = \"spx-nps1\"\n", "dcm run -- true && dcm usage"},
 		{"exclusive lease", "profile = \"spx-nps1\"\n", "dcm run --exclusive -- true"},
-		{"shared lease", "profile = \"spx-nps1\"\n", "dcm run --share 2 -- true"},
+		{"shared lease", "profile = \"spx-nps1\"\n[leases]\nshares = 2\n", "dcm run --share 2 -- true"},
 		{"lease that switches a mode", dynamicMI300X, "dcm run --make CPX -- true"},
 		{"reservation", "profile = \"cpx-nps1\"\n[[reservation]]\nunit = \"llm\"\npartitions = 2\n", starts},
 		{"reservation of a template", "profile = \"cpx-nps1\"\n[[reservation]]\nunit = \"each@\"\npartitions = 1\n", "systemctl start each@1 && systemctl stop each@1"},
@@ -89,7 +89,7 @@ func fresh(t *testing.T, p product) {
 	for _, recipe := range recipes {
 		t.Run("amd/"+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
-			m := install(t, recipe, p)
+			m := installWith(t, recipe, p, driverless())
 			for _, f := range fromAMD() {
 				t.Run(f.name, func(t *testing.T) { m.in(t).usesAlone(f) })
 			}
@@ -111,7 +111,7 @@ func fresh(t *testing.T, p product) {
 // reinstall removes the package with all its files, and installs it with a configuration.
 func (m machine) reinstall(config string) {
 	m.t.Helper()
-	m.run("systemctl stop llm 'each@*' 2>/dev/null; dpkg --purge dcm; rm -rf /etc/dcm /run/dcm /dev/dcm /dev/dcm-made /run/cdi /var/lib/dcm; systemctl reset-failed; journalctl --rotate --vacuum-time=1us")
+	m.run("systemctl disable --now amd-metrics-exporter gpuagent 2>/dev/null; systemctl stop llm 'each@*' 2>/dev/null; dpkg --purge dcm; rm -rf /etc/dcm /run/dcm /dev/dcm /dev/dcm-made /run/cdi /var/lib/dcm; systemctl reset-failed; journalctl --rotate --vacuum-time=1us")
 	m.put("/etc/systemd/system/llm.service", holder)
 	m.put("/etc/systemd/system/each@.service", holder)
 	m.put("/root/dcm.toml", config)

@@ -350,7 +350,7 @@ func cdiRefreshed(m machine) {
 	m.exits(0, "dcm check", refresh+": it has failed")
 	m.run("rm /run/refresh-fails; echo 2 >/run/refresh-delay; systemctl start --no-block " + refresh)
 	starts(given("-n 1"), "nvidia.com/gpu=MIG-") // it waits
-	m.run("sed -i '/MIG-/d' /run/cdi/nvidia.yaml")
+	m.run("sed -i '0,/MIG-/{/MIG-/d}' /run/cdi/nvidia.yaml")
 	m.exits(0, "dcm check", "/run/cdi/nvidia.yaml: it lacks")
 	m.run("rm /run/refresh-delay; systemctl start " + refresh)
 

@@ -95,7 +95,7 @@ var allowed = map[string][]string{
 	"internal/exitcode":                 {},
 	"internal/gpu/nvml/binding":         {"internal/worker/sandbox", "internal/gpu/nvml"},
 	"internal/gpu/nvml/standin":         {},
-	"internal/app/leaseservice": {"internal/linux/procstat", "internal/gpu/made", "internal/leases/guard", "internal/leases/drain", "internal/frontends/status/gather", "internal/engine/host", "internal/engine/apply", "internal/engine/config", "internal/engine/runstate", "internal/frontends/dbusapi",
+	"internal/app/leaseservice": {"internal/linux/procstat", "internal/gpu/made", "internal/leases/guard", "internal/leases/reservation", "internal/leases/drain", "internal/frontends/status/gather", "internal/engine/host", "internal/engine/apply", "internal/engine/config", "internal/engine/runstate", "internal/frontends/dbusapi",
 		"internal/frontends/status", "internal/gpu", "internal/leases/dmem", "internal/leases/exclusive", "internal/leases/lease", "internal/leases/placement",
 		"internal/engine/event", "internal/exitcode", "internal/linux/atomicfile", "internal/linux/caller", "internal/linux/cpus", "internal/linux/filelock", "internal/linux/systemd", "internal/linux/watch"},
 	"internal/app/reservations": {"internal/gpu/made", "internal/leases/reservation", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config", "internal/engine/event", "internal/engine/runstate", "internal/gpu", "internal/leases/lease",

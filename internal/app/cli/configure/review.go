@@ -43,6 +43,11 @@ func (r review) profiles(con *console.Console) error {
 		if err == nil {
 			err = errors.Join(r.after(con, after, selected), reservation.RoomToMake(r.cfg.Reservations, p, r.gpus), reservation.OthersOnDynamic(r.cfg.Reservations, p, r.gpus))
 		}
+		if err == nil && selected {
+			for _, text := range reservation.BlockDynamic(r.cfg.Reservations, p, r.gpus, after) {
+				con.Warn(r.name(text))
+			}
+		}
 		if err == nil {
 			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remarks(after, &sources))
 			continue

@@ -101,6 +101,11 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	case len(command) == 0 && !w.DryRun:
 		return errors.New("no command given (want dcm run -- COMMAND [ARGUMENT...])")
 	}
+	for option, text := range map[string]string{"make": w.Make, "place": w.Place, "vendor": w.Vendor, "mode": w.Mode} {
+		if text == "" && set(option) {
+			return fmt.Errorf("--%s: empty; omit the option, or give a value", option)
+		}
+	}
 	if err := checkMake(w); err != nil {
 		return err
 	}

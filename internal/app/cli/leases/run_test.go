@@ -3,9 +3,11 @@ package leases
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
 )
 
 func TestFindProgram(t *testing.T) {
@@ -34,6 +36,27 @@ func TestFindProgram(t *testing.T) {
 		p, err := findProgram(tt.command)
 		if got := exitcode.Code(err); got != tt.code || (p.path == "") != (tt.code != exitcode.OK) {
 			t.Errorf("%q is found as %q, %v; status %d, want %d", tt.command, p.path, err, got, tt.code)
+		}
+	}
+}
+
+// A script with an empty variable does not get a lease that it did not request.
+func TestCheckOptions_Refused(t *testing.T) {
+	for _, tt := range []struct {
+		request dbusapi.Request
+		set     string // the options that are given
+		want    string
+	}{
+		{dbusapi.Request{}, "make", "--make: empty; omit the option, or give a value"},
+		{dbusapi.Request{}, "place", "--place: empty"},
+		{dbusapi.Request{}, "vendor", "--vendor: empty"},
+		{dbusapi.Request{}, "mode", "--mode: empty"},
+		{dbusapi.Request{Make: "cpx"}, "make", `--make: unknown compute mode "cpx"; write CPX`},
+		{dbusapi.Request{Make: "x"}, "make", `--make: "x" is not a MIG profile like 1g.10gb, 1c.3g.40gb or 1g.10gb+me, nor a compute mode (SPX, `},
+	} {
+		err := checkOptions(tt.request, func(option string) bool { return option == tt.set }, []string{"true"}, false)
+		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%+v: got %v, want %s", tt.request, err, tt.want)
 		}
 	}
 }
