@@ -138,7 +138,7 @@ func (m machine) usesAlone(f feature) {
 
 // makeFails: the failure of the unit that creates a partition is a state of the host until a later start.
 func makeFails(m machine) {
-	m.reinstall(dynamicH100 + "[[reservation]]\nunit = \"llm\"\nmake = \"3g.40gb\"\n")
+	m.reinstall(dynamicH100 + "[metrics]\ntextfile = true\n[[reservation]]\nunit = \"llm\"\nmake = \"3g.40gb\"\n")
 	const unit = "dcm-make@3g.40gb_llm.service.service"
 	m.knob("fail nvmlDeviceCreateGpuInstanceWithPlacement 999 0 1")
 	m.exits(1, "systemctl start llm", "dependency")
@@ -147,7 +147,7 @@ func makeFails(m machine) {
 	if !strings.Contains(a.Health.Summary, "a unit of dcm has failed") {
 		m.t.Errorf("summary: got %s", a.Health.Summary)
 	}
-	m.until(`dcm metrics; dcm metrics | grep -F 'dcm_unit_failed{unit="` + unit + `"} 1'`)
+	m.until(`cat /run/dcm/metrics/dcm.prom; grep -F 'dcm_unit_failed{unit="` + unit + `"} 1' /run/dcm/metrics/dcm.prom`)
 	m.run("systemctl --failed --plain --no-legend | grep -F " + unit)
 	m.run(starts)
 	m.until("dcm status")
