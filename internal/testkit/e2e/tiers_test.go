@@ -105,8 +105,8 @@ func timed(t *testing.T) {
 	})
 }
 
-// Every test with containers is in the list, and the list has no other test. The names of containers and rows are
-// compared when they run.
+// Every test with containers is in the list, and the list has no other test. The test of a container fails when it
+// runs if it is in no tier.
 func TestTiers(t *testing.T) {
 	all, err := groups()
 	if err != nil {
@@ -153,6 +153,50 @@ func TestTiers(t *testing.T) {
 			t.Errorf("tiers.tsv lists %s, which is no test", name)
 		}
 	}
+}
+
+// Each part of a name in the list is written in a test. A row with a wrong name would leave the tier of each commit
+// without a failure.
+func TestTiers_RowsExist(t *testing.T) {
+	all, err := groups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := partsOfNames(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, part := range strings.Split(name, "/")[1:] {
+			if !written[part] {
+				t.Errorf("tiers.tsv lists %s, and no test has the name %q", name, part)
+			}
+		}
+	}
+}
+
+// partsOfNames returns the string literals of this package and its tests as package testing writes them in names of
+// tests, split at slashes.
+func partsOfNames(t *testing.T) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of this package: %q, %v", files, err)
+	}
+	out := make(map[string]bool)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				text, _ := strconv.Unquote(l.Value)
+				for part := range strings.SplitSeq(text, "/") {
+					out[strings.ReplaceAll(part, " ", "_")] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
 }
 
 // testFunctions returns the test functions of a directory by name.
