@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -17,22 +18,30 @@ const freeInotify = 40
 // freeMemory is the least free memory in MiB: that of four containers and the compiler.
 const freeMemory = 3000
 
-// hostLimits returns what of this host is short, a line each, and the load. A test that fails for one of these reasons
-// would otherwise look like a defect.
+// hostLimits returns the load, the free inotify instances and the available memory of this host, and a line for each
+// that is short. A test that fails for one of these reasons would otherwise look like a defect.
 func hostLimits() string {
-	var b strings.Builder
+	var b, short strings.Builder
 	load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
-	fmt.Fprintf(&b, "load: %s\n", load)
+	fmt.Fprintf(&b, "host: load %s", load)
 	if most, err := strconv.Atoi(firstLine("/proc/sys/fs/inotify/max_user_instances")); err == nil {
-		if free := most - inotifyInstances("/proc"); free < freeInotify {
-			fmt.Fprintf(&b, "short of inotify instances: %d of %d are free for this user; see sysctl fs.inotify.max_user_instances\n", free, most)
+		free := most - inotifyInstances("/proc")
+		fmt.Fprintf(&b, ", %d of %d inotify instances free for this user", free, most)
+		if free < freeInotify {
+			fmt.Fprintf(&short, "short of inotify instances: the tests need %d; see sysctl fs.inotify.max_user_instances\n", freeInotify)
 		}
 	}
-	if free := memoryAvailable("/proc/meminfo"); free > 0 && free < freeMemory {
-		fmt.Fprintf(&b, "short of memory: %d MiB are free\n", free)
+	if free := memoryAvailable("/proc/meminfo"); free > 0 {
+		fmt.Fprintf(&b, ", %d MiB of memory available", free)
+		if free < freeMemory {
+			fmt.Fprintf(&short, "short of memory: the tests need %d MiB\n", freeMemory)
+		}
 	}
-	return b.String()
+	return b.String() + "\n" + short.String()
 }
+
+// outOfLimit is in the output of a test that used up something of the host.
+var outOfLimit = regexp.MustCompile(`max_user_instances|too many open files|cannot allocate memory|no space left on device`)
 
 func firstLine(file string) string {
 	text, _ := os.ReadFile(file) // a missing file is an empty line

@@ -35,9 +35,26 @@ func TestMemoryAvailable(t *testing.T) {
 	}
 }
 
-func TestHostLimits_HasLoad(t *testing.T) {
-	if got := hostLimits(); !strings.HasPrefix(got, "load: ") {
-		t.Errorf("got %q, want the load first", got)
+func TestHostLimits_EachLimit(t *testing.T) {
+	got := hostLimits()
+	for _, want := range []string{"host: load ", "inotify instances free for this user", "MiB of memory available\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
+}
+
+func TestSummary_FailuresForLimits(t *testing.T) {
+	var b strings.Builder
+	s := newSummary(&b)
+	s.add(event{Action: "output", Package: "dcm/a", Test: "TestA", Output: "    a_test.go:7: cannot watch /dev: too many open files\n"})
+	s.add(event{Action: "fail", Package: "dcm/a", Test: "TestA"})
+	s.add(event{Action: "output", Package: "dcm/a", Test: "TestB", Output: "    a_test.go:9: got 1, want 2\n"})
+	s.add(event{Action: "fail", Package: "dcm/a", Test: "TestB"})
+	b.Reset()
+	s.end()
+	if want := "failed at a limit of this host, not necessarily by a defect: 1\n    dcm/a TestA: too many open files\n"; !strings.Contains(b.String(), want) {
+		t.Errorf("printed %q, want %q in it", b.String(), want)
 	}
 }
 

@@ -31,6 +31,7 @@ type summary struct {
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int
 	failed  []string // the messages of failed tests
+	limited []string // failed tests that name a limit of the host, and the limit
 	rootly  []name   // tests that were skipped since this user is not root
 	total   int      // packages, or 0 if unknown
 	printed bool     // something was printed since the last tick
@@ -145,6 +146,9 @@ func (s *summary) ended(n name, e event) {
 	}
 	if e.Action == "fail" {
 		s.failed = append(s.failed, messages(n, text)...)
+		if limit := outOfLimit.FindString(text); limit != "" {
+			s.limited = append(s.limited, n.String()+": "+limit)
+		}
 	}
 	if e.Action != "pass" || strings.HasSuffix(n.pkg, "/e2e") {
 		s.print(e, e.Action != "pass", text)
@@ -197,6 +201,9 @@ func (s *summary) end() bool {
 	}
 	if len(s.failed) > 0 {
 		s.say("\nmessages of failed tests:\n%s", strings.Join(s.failed, ""))
+	}
+	if len(s.limited) > 0 {
+		s.say("\nfailed at a limit of this host, not necessarily by a defect: %d\n    %s\n", len(s.limited), strings.Join(s.limited, "\n    "))
 	}
 	if len(s.rootly) > 0 {
 		s.say("\nskipped for want of root: %d\n", len(s.rootly))
