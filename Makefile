@@ -18,6 +18,7 @@ SOURCE_DATE_EPOCH ?= $(shell $(GIT) log -1 --format=%ct 2>/dev/null || date --re
 RECIPE ?= packaging/nfpm.yaml
 # Two recipes can be built concurrently if each sets its own STAGE.
 STAGE = $(DIST)/stage
+PRODUCT = $(DIST)/product
 
 export VERSION SOURCE_DATE_EPOCH STAGE
 export CGO_ENABLED = 0
@@ -29,7 +30,7 @@ PROGRAMS = dcm dcm-service dcm-smi dcm-nvml dcm-guard dcm-sim
 # A separate module, so that no Kubernetes library is linked into the host's programs.
 NESTED   = cmd/dcm-kubernetes
 
-.PHONY: help build packages hardware-kit release test-release install demo node check test test-all race roots surface scale scale-leases soak soak-leases soak-make test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-source lint-go lint-vuln lint-sh lint-wording lint-packages lint-packed clean
+.PHONY: help build packages hardware-kit release test-release install demo node check test test-all race roots surface scale scale-leases soak soak-leases soak-make test-vm soak-vm vm test-ansible test-slurm test-nvidia test-nvml test-page screenshots fuzz bench lint lint-source lint-go lint-arm64 lint-vuln lint-sh lint-wording lint-packages lint-packed clean
 
 build:
 	for program in $(PROGRAMS); do \
@@ -221,17 +222,20 @@ race: bin/summary
 
 UNRACED = ^(TestFaultMatrix|TestFaultMatrixOfMIG|TestWhose_NoVisibleHolder)$$
 
-# What the end-to-end tests install, of two versions. lint checks the packages of the first one.
+# What the end-to-end tests install, of two versions. lint checks the packages of the first one. It is built again only
+# after a change of a file, so that install.sh and make test build it once.
 .PHONY: product
-product: ARCH = $(shell $(GO) env GOARCH)
-product:
+product: $(PRODUCT)/complete
+
+$(PRODUCT)/complete: ARCH = $(shell $(GO) env GOARCH)
+$(PRODUCT)/complete: $(shell find cmd internal packaging systemd LICENSE CHANGELOG.md Makefile go.mod go.sum -type f -not -name '*_test.go')
 	mkdir -p $(PRODUCT)
+	rm -f $@
 	$(GO) build -o $(PRODUCT)/ ./internal/testkit/e2e/agent ./cmd/dcm-sim
 	for version in 0.1.0 0.1.1; do \
 		$(MAKE) --silent packages ARCHES=$(ARCH) VERSION=$$version DIST=$(PRODUCT)/$$version COMPRESSION=gzip || exit 1; \
 	done
-
-PRODUCT = $(DIST)/product
+	touch $@
 
 # The root file systems of the containers. The tests make missing ones, but concurrently
 # with other work this costs less time.
@@ -353,17 +357,20 @@ bench: packages
 lint: lint-source lint-packages
 
 # The checks that need no package.
-lint-source: lint-go lint-vuln lint-sh lint-wording
+lint-source: lint-go lint-arm64 lint-vuln lint-sh lint-wording
 
 lint-go:
 	test -z "$$(gofmt -l cmd internal packaging)" || { gofmt -d cmd internal packaging; exit 1; }
 	$(GO) vet ./...
-	GOARCH=arm64 $(GO) build ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
 	$(GO) -C $(NESTED) vet ./...
 	cd $(NESTED) && $(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK) ./...
 
 STATICCHECK = v0.8.2
+
+# The packages for arm64 are built for a release. It compiles everything once more, so make check omits it.
+lint-arm64:
+	GOARCH=arm64 $(GO) build ./...
 
 # Known vulnerabilities of linked modules. The database is on the network. If it cannot be
 # reached, the check is reported as not run and does not fail, unless VULN_REQUIRED is set.
