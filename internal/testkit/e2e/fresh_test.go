@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -82,11 +81,7 @@ func fresh(t *testing.T, p product) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipes := []e2e.Recipe{e2e.Trixie()}
-	if os.Getenv(everyWay) != "" {
-		recipes = suites()
-	}
-	for _, recipe := range recipes {
+	for _, recipe := range suites() {
 		t.Run("amd/"+recipe.Suite, func(t *testing.T) {
 			t.Parallel()
 			m := installWith(t, recipe, p, driverless())
