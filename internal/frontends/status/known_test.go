@@ -49,21 +49,15 @@ func TestRemember_OnlySuccess(t *testing.T) {
 	}
 }
 
-func TestReadKnown_Errors(t *testing.T) {
+// An invalid file counts as a missing one; see package statefile.
+func TestReadKnown_Invalid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), runstate.KnownFile)
-	for text, want := range map[string]string{
-		"{":             "state file " + path + ": not valid: unexpected end of JSON input",
-		`{"version":7}`: "state file " + path + ": version not supported (found 7, want 1)",
-	} {
+	for _, text := range []string{"{", `{"version":7}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := runstate.ReadKnown(path)
-		if err == nil {
-			t.Fatal("got no error")
-		}
-		if diff := cmp.Diff(want, err.Error()); diff != "" {
-			t.Errorf("error (-want +got):\n%s", diff)
+		if known, err := runstate.ReadKnown(path); err != nil || len(known.GPUs) > 0 {
+			t.Errorf("%s: got %v, %v, want none", text, known, err)
 		}
 	}
 }
