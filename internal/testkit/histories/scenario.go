@@ -64,7 +64,7 @@ func service(name, start string, change ...func(*pid1.File)) pid1.File {
 }
 
 func restarts(policy string, after time.Duration) func(*pid1.File) {
-	return func(f *pid1.File) { f.Restart, f.RestartSec = policy, after }
+	return func(f *pid1.File) { f.Restart, f.RestartDelay = policy, after }
 }
 
 func pre(program string) func(*pid1.File) {

@@ -34,7 +34,7 @@ func RandomGraph(seed uint64, prefix string) Graph {
 	var g Graph
 	var names []string
 	for i := range 2 + r.IntN(4) {
-		f := File{Name: fmt.Sprintf("%s%d.service", prefix, i), StartLimitInterval: 1000 * time.Second, StartLimitBurst: 30, RestartSec: 200 * time.Millisecond}
+		f := File{Name: fmt.Sprintf("%s%d.service", prefix, i), StartLimitInterval: 1000 * time.Second, StartLimitBurst: 30, RestartDelay: 200 * time.Millisecond}
 		switch r.IntN(6) {
 		case 0:
 			f.Type, f.RemainAfterExit, f.Start = "oneshot", true, Good
@@ -81,7 +81,7 @@ func (f File) Text() string {
 			fmt.Fprintf(&b, "%s=%s\n", l.key, strings.Join(l.list, " "))
 		}
 	}
-	fmt.Fprintf(&b, "StartLimitIntervalSec=%.0f\nStartLimitBurst=%d\n[Service]\nRestartSec=%.1f\n", f.StartLimitInterval.Seconds(), f.StartLimitBurst, f.RestartSec.Seconds())
+	fmt.Fprintf(&b, "StartLimitIntervalSec=%.0f\nStartLimitBurst=%d\n[Service]\nRestartSec=%.1f\n", f.StartLimitInterval.Seconds(), f.StartLimitBurst, f.RestartDelay.Seconds())
 	if f.Type != "" {
 		fmt.Fprintf(&b, "Type=%s\n", f.Type)
 	}

@@ -49,7 +49,6 @@ type Manager struct {
 	jobs  []*job // installed, in the order of their numbers
 	last  uint64
 	ids   uint64 // invocations
-	held  []*unit
 }
 
 // New returns PID 1 with units that are all inactive.

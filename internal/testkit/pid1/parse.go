@@ -29,7 +29,7 @@ func ParseFile(name, text string) File {
 	f := File{Name: name}
 	lists := map[string]*[]string{"Requires": &f.Requires, "Wants": &f.Wants, "BindsTo": &f.BindsTo, "PartOf": &f.PartOf, "Upholds": &f.Upholds,
 		"Requisite": &f.Requisite, "Conflicts": &f.Conflicts, "OnFailure": &f.OnFailure, "After": &f.After, "Before": &f.Before}
-	times := map[string]*time.Duration{"TimeoutStartSec": &f.TimeoutStart, "TimeoutStopSec": &f.TimeoutStop, "RestartSec": &f.RestartSec, "StartLimitIntervalSec": &f.StartLimitInterval}
+	times := map[string]*time.Duration{"TimeoutStartSec": &f.TimeoutStart, "TimeoutStopSec": &f.TimeoutStop, "RestartSec": &f.RestartDelay, "StartLimitIntervalSec": &f.StartLimitInterval}
 	each(text, func(key, value string) {
 		switch list, span := lists[key], times[key]; {
 		case list != nil:

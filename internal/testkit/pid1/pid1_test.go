@@ -131,7 +131,7 @@ c.service running`)
 // If a unit fails its first start, the start job of a unit that requires it ends, and is not queued again.
 func TestRestart_DependencyFailsOnce(t *testing.T) {
 	b := part("b.service")
-	b.StartPre, b.Restart, b.RestartSec = []string{"once"}, "on-failure", 3*time.Second
+	b.StartPre, b.Restart, b.RestartDelay = []string{"once"}, "on-failure", 3*time.Second
 	h := newHost(oneshot("apply.service"), b, File{Name: "a.service", Start: "run", Requires: []string{"b.service"}, After: []string{"b.service"}})
 	h.status["ok"], h.status["once"] = 0, 0
 	h.start(t, "apply.service", "b.service", "a.service")
@@ -195,7 +195,7 @@ func TestRestartPolicy(t *testing.T) {
 		{"on-failure", 0, "dead", 0, "dead"},
 		{"on-success", 0, "auto-restart", 3, "auto-restart"},
 	} {
-		h := newHost(File{Name: "x.service", Start: "end", Restart: tt.policy, RestartSec: 3 * time.Second})
+		h := newHost(File{Name: "x.service", Start: "end", Restart: tt.policy, RestartDelay: 3 * time.Second})
 		h.status["end"] = tt.status
 		h.request(t, "start", "x.service")
 		h.settle(time.Second)
@@ -225,7 +225,7 @@ func TestRequest_Conflicts(t *testing.T) {
 
 func TestParseFile(t *testing.T) {
 	got := ParseFile("x.service", "[Unit]\nAfter=a.service b.service\nStartLimitIntervalSec=0\n[Service]\n# Type=simple\nType=notify\nTimeoutStartSec=30min\nRestart=on-failure\nRestartSec=1s\nRestartPreventExitStatus=64\n")
-	want := File{Name: "x.service", Type: "notify", After: []string{"a.service", "b.service"}, StartLimitInterval: Forever, TimeoutStart: 30 * time.Minute, Restart: "on-failure", RestartSec: time.Second, RestartPrevent: []int{64}}
+	want := File{Name: "x.service", Type: "notify", After: []string{"a.service", "b.service"}, StartLimitInterval: Forever, TimeoutStart: 30 * time.Minute, Restart: "on-failure", RestartDelay: time.Second, RestartPrevent: []int{64}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -225,7 +225,7 @@ func (m *Manager) dead(u *unit, result string, mayRestart bool) {
 	u.flush = !again
 	m.set(u, downAs(u))
 	if again && isDown(u.active()) { // no trigger has started it meanwhile
-		m.limit(u, u.RestartSec)
+		m.limit(u, u.RestartDelay)
 		m.set(u, "auto-restart")
 	}
 }

@@ -20,7 +20,7 @@ type File struct {
 	Start           string   // program of ExecStart=
 	Restart         string   // "no", "on-failure", "on-success", "on-abnormal", "always"
 	RestartPrevent  []int    // RestartPreventExitStatus=
-	RestartSec      time.Duration
+	RestartDelay    time.Duration
 	TimeoutStart    time.Duration
 	TimeoutStop     time.Duration
 
@@ -51,7 +51,7 @@ func (f File) withDefaults() File {
 			*d = otherwise
 		}
 	}
-	set(&f.RestartSec, 100*time.Millisecond)
+	set(&f.RestartDelay, 100*time.Millisecond)
 	if f.oneshot() {
 		set(&f.TimeoutStart, Forever)
 	}
