@@ -12,7 +12,8 @@ type Observation struct {
 // CrossCheck is the result of one vendor's cross-check, which the self-test compares with what
 // dcm reads itself.
 type CrossCheck struct {
-	Source       string // name of the source
+	Source       string              // name of the source
+	GPUs         []partition.Address // that the source is about: those of the vendor
 	Observations []Observation
 	Err          error // why observations are missing
 }

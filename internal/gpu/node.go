@@ -157,7 +157,11 @@ func (n *Node) CrossChecks(ctx context.Context, devices []Device) []CrossCheck {
 	var all []CrossCheck
 	n.bus.each(devices, func(v Vendor, own []*Device) error {
 		if v.CrossCheck != nil {
-			all = append(all, v.CrossCheck(ctx, own))
+			c := v.CrossCheck(ctx, own)
+			for _, d := range own {
+				c.GPUs = append(c.GPUs, d.Address)
+			}
+			all = append(all, c)
 		}
 		return nil
 	})

@@ -79,15 +79,19 @@ func Summary(all []Check) string {
 type View struct {
 	By      string
 	Source  Source
+	GPUs    []string          // the addresses that the source is about; nil for all
 	Modes   map[string]string // by address; nil if the source does not report them
 	Parts   map[string]int    // number of partitions by address; nil if not reported
 	Problem string            // why the view is empty or incomplete
 }
 
 // CompareView compares the modes and the number of partitions of a view with the expected
-// ones.
+// ones, of the GPUs that the source is about.
 func CompareView(at string, want, got View) []Check {
 	var out []Check
+	if got.GPUs != nil {
+		want.Modes, want.Parts = only(want.Modes, got.GPUs), only(want.Parts, got.GPUs)
+	}
 	if got.Modes != nil {
 		out = append(out, compare(at, "modes, by "+got.By, want.Modes, got.Modes))
 	}
@@ -98,6 +102,13 @@ func CompareView(at string, want, got View) []Check {
 		out = append(out, newCheck(at, "the GPUs, by "+got.By, NotSeen, orNoData(got.Problem)))
 	}
 	return about(got.Source, out...)
+}
+
+// only returns the entries of these GPUs.
+func only[T any](all map[string]T, gpus []string) map[string]T {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(gpu string, _ T) bool { return !slices.Contains(gpus, gpu) })
+	return out
 }
 
 func orNoData(why string) string {

@@ -130,8 +130,10 @@ func TestCompareView(t *testing.T) {
 		"the same":     {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "CPX", "c": "not ours"}}, "modes, by x: right: 2 GPUs: CPX"},
 		"another mode": {View{By: "x", Modes: map[string]string{"a": "CPX", "b": "SPX"}}, "modes, by x: wrong: b has SPX (want CPX)"},
 		"one missing":  {View{By: "x", Source: Library, Parts: map[string]int{"b": 7}}, "partitions, by x: wrong: a is missing; b has 7 (want 8)"},
-		"not there":    {View{By: "x", Problem: "not installed"}, "the GPUs, by x: not seen: not installed"},
-		"nothing":      {View{By: "x"}, "the GPUs, by x: not seen: nothing is reported"},
+		"of one vendor": {View{By: "x", GPUs: []string{"b"}, Modes: map[string]string{"b": "CPX"}, Parts: map[string]int{"b": 8}},
+			"modes, by x: right: 1 GPUs: CPX\npartitions, by x: right: 1 GPUs: 8"},
+		"not there": {View{By: "x", Problem: "not installed"}, "the GPUs, by x: not seen: not installed"},
+		"nothing":   {View{By: "x"}, "the GPUs, by x: not seen: nothing is reported"},
 		"a part": {View{By: "x", Modes: map[string]string{"a": "CPX"}, Problem: "b: broken"},
 			"modes, by x: wrong: b is missing\nthe GPUs, by x: not seen: b: broken"},
 	}

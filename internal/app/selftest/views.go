@@ -127,7 +127,10 @@ func file(name, path string) File {
 }
 
 func view(t gpu.CrossCheck) View {
-	v := View{By: t.Source, Source: Library}
+	v := View{By: t.Source, Source: Library, GPUs: []string{}}
+	for _, address := range t.GPUs {
+		v.GPUs = append(v.GPUs, string(address))
+	}
 	if t.Err != nil {
 		v.Problem = strings.TrimPrefix(t.Err.Error(), t.Source+": ")
 	}
