@@ -27,6 +27,7 @@ func TestNode(t *testing.T) {
 	t.Run("fresh", func(t *testing.T) { fresh(t, p) })
 	t.Run("accounting", func(t *testing.T) { leasesAccounted(t, p) })
 	t.Run("recipes", func(t *testing.T) { recipes(t, p) })
+	t.Run("examples", func(t *testing.T) { printedExamples(t, p) })
 	t.Run("surface", func(t *testing.T) { recordSurface(t, p) })
 	t.Run("nvidia", func(t *testing.T) { nvidia(t, p) })
 	t.Run("random", func(t *testing.T) { random(t, p) })

@@ -87,9 +87,12 @@ func Podman(suite string) Recipe {
 // Balanced has a load balancer, for the recipes of dcm-partitions(7).
 func Balanced(suite string) Recipe { return Recipe{Suite: suite, Packages: []string{"haproxy"}} }
 
+// Entered has the programs that commands of the documents call, next to dcm.
+func Entered() Recipe { return Recipe{Suite: "trixie", Packages: []string{"jq", "sudo"}} }
+
 // Recipes returns the recipes of make test in the order of their use.
 func Recipes() []Recipe {
-	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie"), Balanced("bookworm"), Balanced("trixie")}
+	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie"), Balanced("bookworm"), Balanced("trixie"), Entered()}
 }
 
 // Dependencies returns the dependencies of dcm's package. A root has only these, the essential

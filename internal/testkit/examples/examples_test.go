@@ -98,6 +98,8 @@ func TestDocuments_NamesExist(t *testing.T) {
 					if !regexp.MustCompile(`(?m)^(\.PHONY:.* )?`+regexp.QuoteMeta(target)+`( |:|$)`).MatchString(makefile) && !strings.Contains(makefile, " "+target+" ") {
 						t.Errorf("%s: make %s: no such target", e, words[1])
 					}
+				case strings.HasPrefix(words[0], "Test"):
+					testExists(t, e, source, words[0])
 				case words[0] == "go" && words[1] == "test":
 					goTestExists(t, e, source, words[2:])
 				case strings.HasSuffix(words[0], "install.sh"):
