@@ -121,18 +121,21 @@ func (l *line) Write(p []byte) (int, error) {
 	if l.begun.Load() {
 		return l.files.write(p)
 	}
-	if string(p) == begin {
-		if err := l.negotiate(); err != nil {
-			return 0, err
-		}
-		l.begun.Store(true)
+	if string(p) != begin {
+		return l.Conn.Write(p)
 	}
-	return l.Conn.Write(p)
+	if err := l.negotiate(); err != nil {
+		return 0, err
+	}
+	l.begun.Store(true)
+	return len(p), nil
 }
 
-// negotiate asks the peer to accept file descriptors. The library does not read concurrently.
+// negotiate asks the peer to accept file descriptors, and ends the handshake. The library does not read
+// concurrently. Both lines are one write, and the reply shows that the peer has read them. PID 1 (sd-bus, seen with
+// 252 and 257) does not process a message that it receives together with BEGIN until it receives another one.
 func (l *line) negotiate() error {
-	if _, err := io.WriteString(l.Conn, negotiate); err != nil {
+	if _, err := io.WriteString(l.Conn, negotiate+begin); err != nil {
 		return err
 	}
 	reply, err := l.in.ReadSlice('\n')

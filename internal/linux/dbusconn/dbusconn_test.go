@@ -72,9 +72,9 @@ func (p peer) greet(conn *net.UnixConn) bool {
 		word, _, _ := strings.Cut(strings.Trim(line, "\x00\r\n"), " ")
 		switch {
 		case word == "BEGIN":
-			return true
-		case word == "NEGOTIATE_UNIX_FD":
 			io.WriteString(conn, p.files)
+			return true
+		case word == "NEGOTIATE_UNIX_FD": // the client sends BEGIN without a reply
 		case strings.Trim(line, "\x00\r\n") == "AUTH":
 			io.WriteString(conn, "REJECTED EXTERNAL\r\n")
 		default:
