@@ -27,18 +27,6 @@ mig = "off"
 count = "rest"
 `
 
-const dynamicMI300X = `profile = "dynamic"
-[profiles.dynamic]
-memory = "NPS1"
-[[profiles.dynamic.group]]
-compute = "SPX"
-gpus = [0]
-dynamic = true
-[[profiles.dynamic.group]]
-compute = "SPX"
-count = "rest"
-`
-
 const starts = "systemctl start llm && systemctl is-active llm && systemctl stop llm"
 
 // fromNVIDIA are the features that create MIG instances.
@@ -60,7 +48,6 @@ func fromAMD() []feature {
 		{"lease", "profile = \"spx-nps1\"\n", "dcm run -- true && dcm usage"},
 		{"exclusive lease", "profile = \"spx-nps1\"\n", "dcm run --exclusive -- true"},
 		{"shared lease", "profile = \"spx-nps1\"\n[leases]\nshares = 2\n", "dcm run --share 2 -- true"},
-		{"lease that switches a mode", dynamicMI300X, "dcm run --make CPX -- true"},
 		{"reservation", "profile = \"cpx-nps1\"\n[[reservation]]\nunit = \"llm\"\npartitions = 2\n", starts},
 		{"reservation of a template", "profile = \"cpx-nps1\"\n[[reservation]]\nunit = \"each@\"\npartitions = 1\n", "systemctl start each@1 && systemctl stop each@1"},
 		{"exclusive reservation", "profile = \"cpx-nps1\"\n[[reservation]]\nunit = \"llm\"\npartitions = 2\nexclusive = true\n", starts},
@@ -68,7 +55,7 @@ func fromAMD() []feature {
 		{"client", "profile = \"spx-nps1\"\n[clients]\nunits = [\"llm\"]\n", starts},
 		{"observer", "profile = \"spx-nps1\"\n[guard]\nobservers = [\"llm\"]\n", starts},
 		{"self-test", "profile = \"spx-nps1\"\n", "dcm selftest --read"},
-		{"change", "profile = \"spx-nps1\"\n", "dcm apply cpx-nps1 && dcm history && dcm apply --clear"},
+		{"change", "profile = \"spx-nps1\"\n", "dcm apply cpx-nps1 && dcm report --list && dcm apply --clear"},
 		{"metrics", "profile = \"spx-nps1\"\n[metrics]\ntextfile = true\n", "test -s /run/dcm/metrics/dcm.prom"},
 		{"agent", "profile = \"spx-nps1\"\n[agent]\nenabled = true\n", waitFor("systemctl is-active -q dcm-agent.socket")},
 	}
