@@ -59,7 +59,7 @@ func TestExternalTextIsSanitized(t *testing.T) {
 // the agent of a cluster, which is confined to a container and quotes what it reads or
 // sends it to the API server.
 func apart(dir string) bool {
-	for _, d := range []string{"internal/sanitize", "internal/testkit/sim", "internal/testkit/e2e", "internal/testkit/pty", "internal/testkit/soak", "internal/testkit/pid1", "internal/testkit/histories", "internal/testkit/surface", "internal/testkit/testedon", "internal/testkit/importrules", "internal/engine/config/configtest", "internal/gpu/amdsmi", "internal/gpu/nvml", "internal/worker/sandbox", "cmd/dcm-sim", "cmd/dcm-smi", "cmd/dcm-nvml", "cmd/dcm-kubernetes", "packaging"} {
+	for _, d := range []string{"internal/sanitize", "internal/testkit/sim", "internal/testkit/e2e", "internal/testkit/pty", "internal/testkit/soak", "internal/testkit/pid1", "internal/testkit/histories", "internal/testkit/examples", "internal/testkit/surface", "internal/testkit/testedon", "internal/testkit/importrules", "internal/engine/config/configtest", "internal/gpu/amdsmi", "internal/gpu/nvml", "internal/worker/sandbox", "cmd/dcm-sim", "cmd/dcm-smi", "cmd/dcm-nvml", "cmd/dcm-kubernetes", "packaging"} {
 		if dir == d || strings.HasPrefix(dir, d+"/") {
 			return true
 		}

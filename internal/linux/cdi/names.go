@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"dcm/internal/sanitize"
 )
 
 // Directories are where container engines look for specifications, below the root directory.
@@ -34,7 +36,7 @@ func ReadNames(dirs []string, decode func(yaml []byte, to any) error) Names {
 			files, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is valid
 			for _, file := range files {
 				for _, name := range namesIn(file, decode) {
-					out[name] = append(out[name], file)
+					out[name] = append(out[name], sanitize.Text(file))
 				}
 			}
 		}
@@ -65,7 +67,7 @@ func namesIn(file string, decode func([]byte, any) error) []string {
 	var out []string
 	for _, d := range s.Devices {
 		if Valid(d.Name) {
-			out = append(out, s.Kind+"="+d.Name)
+			out = append(out, sanitize.Text(s.Kind)+"="+d.Name)
 		}
 	}
 	slices.Sort(out)
