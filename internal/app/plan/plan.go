@@ -50,6 +50,9 @@ func CompareOn(ctx context.Context, h *host.Host, cfg *config.Config, node *gpu.
 
 func compare(ctx context.Context, h *host.Host, cfg *config.Config, look func(context.Context) ([]gpu.Device, error), named ...string) (apply.Difference, string, error) {
 	profile, err := Choose(cfg, named...)
+	if _, unknown := errors.AsType[*config.UnknownProfileError](err); unknown {
+		return apply.Difference{}, "", onThese(ctx, cfg, look, named[0], err)
+	}
 	if err != nil {
 		return apply.Difference{}, "", err
 	}
@@ -64,10 +67,26 @@ func compare(ctx context.Context, h *host.Host, cfg *config.Config, look func(co
 	return d, profile.Name, err
 }
 
+// onThese returns the error of an unknown profile with the profiles that fit the GPUs. If the GPUs cannot be read, it
+// returns err.
+func onThese(ctx context.Context, cfg *config.Config, look func(context.Context) ([]gpu.Device, error), name string, err error) error {
+	devices, absent := look(ctx)
+	if absent != nil {
+		return err
+	}
+	_, err = cfg.LookupOn(gpu.Partitionable(devices), name)
+	return err
+}
+
 // Choose returns the named profile, or the selected one.
 func Choose(cfg *config.Config, named ...string) (partition.Profile, error) {
+	return ChooseOn(cfg, nil, named...)
+}
+
+// ChooseOn is [Choose] for known GPUs: the error of an unknown profile lists those that fit them.
+func ChooseOn(cfg *config.Config, gpus []partition.GPU, named ...string) (partition.Profile, error) {
 	if len(named) > 0 {
-		return cfg.Lookup(named[0])
+		return cfg.LookupOn(gpus, named[0])
 	}
 	if cfg.Selected == "" {
 		return partition.Profile{}, errors.New("no profile is selected: name one, or select it in /etc/dcm/dcm.toml\nhint: 'dcm profiles' lists the names, and which of them fit the GPUs")

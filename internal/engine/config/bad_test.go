@@ -16,7 +16,7 @@ var bad = []struct{ name, text, want string }{
 	{"no such profile", "version = 1\n\nprofile = \"cpx-nsp4\"\n",
 		`:3: profile = "cpx-nsp4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1`},
 	{"several equally near", `profile = "cpx-nps7"`,
-		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1`},
+		`:1: profile = "cpx-nps7": no such profile; accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1, all-disabled, all-enabled, all-balanced, all-INSTANCE such as all-1g.10gb`},
 	{"profile of another type", "profile = 3", `:1: profile = 3: must be a string, not an integer`},
 	{"newer version", "version = 2", `:1: version = 2: version not supported; accepted: 1`},
 	{"version as text", `version = "1"`, `:1: version = "1": must be the integer 1, not a string`},
@@ -118,12 +118,12 @@ func TestLoad_ReportsProblemsOfAllFiles(t *testing.T) {
 		"proc/cmdline":                   "quiet dcm.profile=b\n",
 	}.Write(t)
 	want := `/etc/dcm/config.json:3: x = 1: unknown key; accepted: gpu-config-profiles, gpuClientSystemdServices
-/etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a
+/etc/dcm/dcm.toml:1: profile = "aa": no such profile in the files that can be read; accepted: a, all-disabled, all-enabled, all-balanced, all-INSTANCE such as all-1g.10gb
 /etc/dcm/dcm.toml:3: apply.rebot = "once": unknown key; did you mean "reboot"? accepted: at-load, device-timeout, on-failure, reboot, reload-driver, settle-time, unit-of-change
 /etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead
 /etc/dcm/dcm.toml.d/20.toml:2: clients.units = "a b": not a unit name: ' ' cannot be in one; accepted: letters, digits and :-_.\@ (systemd-escape --mangle writes the rest)
 /run/dcm/dcm.toml.d/10.toml:1: version = 7: version not supported; accepted: 1
-kernel command line: dcm.profile = "b": no such profile in the files that can be read; accepted: a`
+kernel command line: dcm.profile = "b": no such profile in the files that can be read; accepted: a, all-disabled, all-enabled, all-balanced, all-INSTANCE such as all-1g.10gb`
 	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,8 +133,42 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := partition.Predefined(name); ok {
 		return p, nil
 	}
-	f := rule.NoProfile(name, c.Names())
-	return partition.Profile{}, fmt.Errorf("%q: %s", name, f)
+	return partition.Profile{}, &UnknownProfileError{name, rule.NoProfile(name, c.Names())}
+}
+
+// LookupOn is [Config.Lookup] for known GPUs: its error suggests and lists the profiles that fit them.
+func (c *Config) LookupOn(gpus []partition.GPU, name string) (partition.Profile, error) {
+	p, err := c.Lookup(name)
+	if unknown, ok := errors.AsType[*UnknownProfileError](err); ok && len(gpus) > 0 {
+		fitting, _ := c.Fitting(gpus)
+		unknown.fault = rule.NoFittingProfile(name, fitting)
+	}
+	return p, err
+}
+
+// UnknownProfileError is the error of a name that no profile has.
+type UnknownProfileError struct {
+	Name  string
+	fault *source.Fault
+}
+
+func (e *UnknownProfileError) Error() string { return fmt.Sprintf("%q: %s", e.Name, e.fault) }
+
+// Fitting divides [Config.Available] into the profiles that fit the GPUs and the others. Reservations are not
+// considered.
+func (c *Config) Fitting(gpus []partition.GPU) (fitting, others []string) {
+	for _, name := range c.Available(gpus) {
+		p, err := c.Lookup(name)
+		if err == nil {
+			err = p.Fits(gpus)
+		}
+		if err == nil {
+			fitting = append(fitting, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	return fitting, others
 }
 
 // Available lists the defined profiles, and the predefined ones that one of the GPUs supports.

@@ -138,9 +138,13 @@ func TestLookup_Suggests(t *testing.T) {
 	if p, err := c.Lookup("cpx-nps4"); err != nil || p.Compute != partition.CPX {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	_, err := c.Lookup("cpx_nps4")
-	if want := `"cpx_nps4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps4`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+	for name, want := range map[string]string{
+		"cpx_nps4":    `"cpx_nps4": no such profile; did you mean "cpx-nps4"? accepted: cpx-nps4`,
+		"MIG 2g.20gb": `"MIG 2g.20gb": no such profile; did you mean "all-2g.20gb"? accepted: cpx-nps4, all-disabled, all-enabled, all-balanced, all-INSTANCE such as all-1g.10gb`,
+	} {
+		if _, err := c.Lookup(name); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -54,14 +54,32 @@ func (s Step) instancesText() string {
 	if s.MIG == nil {
 		return s.To
 	}
-	return strings.Join(texts(s.MIG.Instances), ", ")
+	return instanceList(s.MIG.Instances)
+}
+
+// instanceList names the instances: "3g.40gb@0, 1g.10gb@4". More than two of a profile are counted: "7 × 1g.10gb".
+func instanceList(list []Instance) string {
+	var out []string
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Profile == list[0].Profile {
+			n++
+		}
+		if n > 2 {
+			out = append(out, fmt.Sprintf("%d × %s", n, list[0].Profile))
+		} else {
+			out = append(out, texts(list[:n])...)
+		}
+		list = list[n:]
+	}
+	return strings.Join(out, ", ")
 }
 
 func (s Step) keptText(verb string) string {
 	if s.Kept == nil {
 		return ""
 	}
-	return ", " + verb + " " + strings.Join(texts(s.Kept.Instances), ", ")
+	return ", " + verb + " " + instanceList(s.Kept.Instances)
 }
 
 // kept returns the instances that stay during the step.

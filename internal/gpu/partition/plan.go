@@ -119,3 +119,12 @@ func applyReload(g *GPU, pending Memory) {
 		g.Compute = c
 	}
 }
+
+// Fits returns the reason why the profile does not fit the GPUs; nil if it fits.
+func (p Profile) Fits(gpus []GPU) error {
+	layout, err := p.Layout(gpus)
+	if err == nil {
+		_, err = Plan(layout, gpus)
+	}
+	return err
+}

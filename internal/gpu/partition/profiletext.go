@@ -3,9 +3,11 @@ package partition
 import (
 	"fmt"
 	"strings"
+
+	"dcm/internal/text"
 )
 
-// String returns a short form without the memory mode: "CPX", "2 CPX, rest SPX". A group of all GPUs is its
+// String returns a short form without the memory mode: "CPX", "2 GPUs CPX; rest SPX". A group of all GPUs is its
 // shape.
 func (p Profile) String() string {
 	var parts []string
@@ -22,31 +24,31 @@ func (p Profile) String() string {
 		case g.Rest:
 			parts = append(parts, "rest "+what)
 		case len(g.GPUs) > 0:
-			parts = append(parts, fmt.Sprintf("%d named %s", len(g.GPUs), what))
+			parts = append(parts, text.Count(len(g.GPUs), "GPU")+" "+what)
 		default:
-			parts = append(parts, fmt.Sprintf("%d %s", g.Count, what))
+			parts = append(parts, text.Count(g.Count, "GPU")+" "+what)
 		}
 	}
 	if len(p.Skip) > 0 {
-		parts = append(parts, fmt.Sprintf("%d skipped", len(p.Skip)))
+		parts = append(parts, text.Count(len(p.Skip), "GPU")+" skipped")
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }
 
 // shapeText returns the shape and the filter of a group, "3g.40gb, 1g.10gb on 0x2330".
 func (g Group) shapeText() string {
-	text := string(g.Compute)
+	shape := string(g.Compute)
 	switch {
 	case g.MIG != nil:
-		text = "(" + g.MIG.String() + ")"
+		shape = g.MIG.String()
 	case g.Family != "":
-		text = string(g.Family)
+		shape = string(g.Family)
 	}
 	for i, f := range g.Devices {
 		if i == 2 && len(g.Devices) > 3 {
-			return fmt.Sprintf("%s and %d more", text, len(g.Devices)-i)
+			return fmt.Sprintf("%s and %d more", shape, len(g.Devices)-i)
 		}
-		text += []string{" on ", ", "}[min(i, 1)] + fmt.Sprintf("0x%04x", f.Device)
+		shape += []string{" on ", ", "}[min(i, 1)] + fmt.Sprintf("0x%04x", f.Device)
 	}
-	return text
+	return shape
 }

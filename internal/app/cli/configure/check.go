@@ -22,21 +22,24 @@ import (
 
 func CheckCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [FILE] [--node KIND | --json]",
+		Use:   "check [FILE] [--all] [--node KIND | --json]",
 		Short: "Check the configuration, the GPUs and the host",
 		Long: `Check the configuration, or the one that would result if FILE replaced
 /etc/dcm/dcm.toml. On a host with GPUs, or with --node, check every profile against
-the GPUs, and the reservations against every profile. Without FILE and --node, also
-check the host for known causes of failure, see dcm-check(7). --json prints the result
-of these host checks alone. FILE may be - for standard input. Exit status 78: the
-configuration has an error. 1: FILE does not exist, the selected profile does not fit
-the GPUs, or a host check found an error.`,
+the GPUs, and the reservations against every profile. Profiles that do not fit are named
+in one line; --all gives the reasons. Without FILE and --node, also check the host for
+known causes of failure, see dcm-check(7). --json prints the result of these host checks
+alone. FILE may be - for standard input. Exit status 78: the configuration has an error.
+1: FILE does not exist, the selected profile does not fit the GPUs, or a host check found
+an error.`,
 		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
 	kind := nodemodel.NodeFlag(cmd, "check against a `KIND` of node")
 	asJSON := console.JsonFlag(cmd)
+	all := cmd.Flags().Bool("all", false, "give the reason of each profile that does not fit, and the source of each remark")
 	cmd.MarkFlagsMutuallyExclusive("json", "node")
+	cmd.MarkFlagsMutuallyExclusive("json", "all")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		cfg, err := load(h, given)
 		switch {
@@ -45,9 +48,9 @@ the GPUs, or a host check found an error.`,
 		case *asJSON:
 			return answerHost(c.Context(), h, con, cfg)
 		case *kind != "" || len(given) > 0:
-			return check(c.Context(), h, con, cfg, *kind)
+			return check(c.Context(), h, con, cfg, *kind, *all)
 		}
-		return errors.Join(check(c.Context(), h, con, cfg, ""), checkHost(c.Context(), h, con, cfg))
+		return errors.Join(check(c.Context(), h, con, cfg, "", *all), checkHost(c.Context(), h, con, cfg))
 	}
 	return cmd
 }
@@ -64,11 +67,11 @@ func load(h *host.Host, given []string) (*config.Config, error) {
 	return config.Load(paths)
 }
 
-func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config, kind string) error {
+func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config, kind string, all bool) error {
 	for _, w := range cfg.Warnings {
 		con.Warn(w)
 	}
-	con.Printf("The configuration is in order: %d profiles, %s.\n", len(cfg.Profiles), selectionText(cfg))
+	con.Printf("The configuration is valid: %d profiles are defined, %s.\n", len(cfg.Profiles), selectionText(cfg))
 	if kind == "" {
 		checkClients(ctx, h, con, cfg)
 		checkRestart(ctx, h, con, cfg)
@@ -98,7 +101,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	} else if r.minors, err = host.Minors(h); err != nil {
 		return errors.Join(misplaced, err)
 	}
-	return errors.Join(misplaced, r.profiles(con))
+	return errors.Join(misplaced, r.profiles(con, all))
 }
 
 // miscounted says that there is another number of GPUs than there should be, "" if there

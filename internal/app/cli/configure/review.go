@@ -13,6 +13,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
+	"dcm/internal/text"
 )
 
 // review holds what profiles are checked against.
@@ -23,50 +24,98 @@ type review struct {
 	name   func(string) string // replaces the invented addresses of the GPUs of a kind of node
 }
 
-// profiles prints the result of each profile. Only the selected profile must fit. Without
+// judge checks a profile against the GPUs and the reservations. It returns the GPUs with the profile.
+func (r review) judge(con *console.Console, name string) ([]partition.GPU, error) {
+	p, err := r.cfg.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	after, _, err := nodemodel.Outcome(p, r.gpus)
+	if err != nil {
+		return nil, err
+	}
+	selected := name == r.cfg.Selected
+	if err = errors.Join(r.after(con, after, selected), reservation.RoomToMake(r.cfg.Reservations, p, r.gpus), reservation.OthersOnDynamic(r.cfg.Reservations, p, r.gpus)); err != nil {
+		return nil, err
+	}
+	if selected {
+		for _, text := range reservation.BlockDynamic(r.cfg.Reservations, p, r.gpus, after) {
+			con.Warn(r.name(text))
+		}
+	}
+	return after, nil
+}
+
+// profiles prints the profiles that fit, and names the others. Only the selected profile must fit. Without
 // a selected profile, the current state of the GPUs must fit the reservations.
-func (r review) profiles(con *console.Console) error {
+func (r review) profiles(con *console.Console, all bool) error {
 	var failure error
 	if r.cfg.Selected == "" {
 		failure = r.after(con, r.gpus, true)
 	}
+	var others []misfit
 	var sources []partition.Document
-	t := con.NewTable("PROFILE", "FITS", "PARTITIONS", "REMARK")
-	for _, profile := range r.cfg.Available(r.gpus) {
-		selected := profile == r.cfg.Selected
-		mark := profile
-		if selected {
+	t := con.NewTable("PROFILE", "PARTITIONS", "REMARK")
+	for _, name := range r.cfg.Available(r.gpus) {
+		mark := name
+		if name == r.cfg.Selected {
 			mark += " *"
 		}
-		p, _ := r.cfg.Lookup(profile)
-		after, _, err := nodemodel.Outcome(p, r.gpus)
+		after, err := r.judge(con, name)
 		if err == nil {
-			err = errors.Join(r.after(con, after, selected), reservation.RoomToMake(r.cfg.Reservations, p, r.gpus), reservation.OthersOnDynamic(r.cfg.Reservations, p, r.gpus))
-		}
-		if err == nil && selected {
-			for _, text := range reservation.BlockDynamic(r.cfg.Reservations, p, r.gpus, after) {
-				con.Warn(r.name(text))
-			}
-		}
-		if err == nil {
-			t.Row(mark, "yes", fmt.Sprint(partitions(after)), remarks(after, &sources))
+			t.Row(mark, fmt.Sprint(partitions(after)), remarks(after, &sources))
 			continue
 		}
-		text := strings.TrimPrefix(r.name(err.Error()), fmt.Sprintf("profile %q does not fit this node: ", profile)) // the row has the name
-		if selected {
-			failure = errors.New(text)
+		one := newMisfit(name, err, r.name)
+		if name == r.cfg.Selected {
+			failure = fmt.Errorf("profile %s does not fit: %s", name, one.reason)
 		}
-		first, rest, more := strings.Cut(text, "\n")
+		others = append(others, one)
+	}
+	t.Flush()
+	printOthers(con, others, all)
+	for _, d := range sources {
+		if all {
+			con.Printf("Source: %s\n", d)
+		}
+	}
+	return failure
+}
+
+// misfit is a profile that does not fit the GPUs.
+type misfit struct{ name, reason string }
+
+// newMisfit removes the name of the profile from the reason.
+func newMisfit(profile string, err error, name func(string) string) misfit {
+	return misfit{profile, strings.TrimPrefix(name(err.Error()), fmt.Sprintf("profile %q does not fit this node: ", profile))}
+}
+
+// printOthers names the profiles that do not fit in one line. With all it prints the reason of each.
+func printOthers(con *console.Console, others []misfit, all bool) {
+	if len(others) == 0 {
+		return
+	}
+	if !all {
+		names := make([]string, len(others))
+		for i, m := range others {
+			names[i] = m.name
+		}
+		does := "profiles do"
+		if len(others) == 1 {
+			does = "profile does"
+		}
+		con.Printf("%d %s not fit these GPUs: %s (reasons: --all)\n", len(others), does, text.Few(names))
+		return
+	}
+	t := con.NewTable("DOES NOT FIT", "REASON")
+	for _, m := range others {
+		first, rest, more := strings.Cut(m.reason, "\n")
 		if more {
 			first += fmt.Sprintf(" (and %d more)", strings.Count(rest, "\n")+1)
 		}
-		t.Row(mark, "no", "-", first)
+		t.Row(m.name, first)
 	}
 	t.Flush()
-	for _, d := range sources {
-		con.Printf("Source: %s\n", d)
-	}
-	return failure
 }
 
 // after checks the reservations against the GPUs. With warn it prints a warning about

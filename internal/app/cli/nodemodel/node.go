@@ -53,7 +53,7 @@ func (s Node) Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation
 	if s.Profile != "" {
 		named = []string{s.Profile}
 	}
-	p, err := plan.Choose(cfg, named...)
+	p, err := plan.ChooseOn(cfg, gpus, named...)
 	if err != nil {
 		return nil, err
 	}

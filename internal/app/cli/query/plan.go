@@ -79,7 +79,7 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	if err != nil {
 		return err
 	}
-	profile, err := plan.Choose(cfg, given...)
+	profile, err := plan.ChooseOn(cfg, gpus, given...)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/text"
 )
 
 // deviation is a GPU that differs from the profile.
@@ -42,6 +43,7 @@ type Verification struct {
 	Profile     string          `json:"profile"`
 	Matches     bool            `json:"matches"`
 	GPUs        int             `json:"gpus"`
+	Skipped     int             `json:"skipped"` // those of GPUs that the profile leaves alone
 	Expected    status.Expected `json:"expected"`
 	Differences []deviation     `json:"differences"`
 }
@@ -59,7 +61,7 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 			found = append(found, deviation{g.Address, g.Shape(), want})
 		}
 	}
-	o := Verification{Profile: name, GPUs: len(there), Expected: gather.Expected(h, cfg, there), Differences: found}
+	o := Verification{Profile: name, GPUs: len(there), Skipped: len(d.Want.Skipped), Expected: gather.Expected(h, cfg, there), Differences: found}
 	o.Matches = len(found) == 0 && len(there) >= o.Expected.GPUs
 	if asJSON {
 		err = con.Answer(o)
@@ -74,10 +76,13 @@ func verify(ctx context.Context, h *host.Host, con *console.Console, given []str
 
 func (o Verification) print(con *console.Console) {
 	if o.Matches {
-		if o.GPUs == 1 {
+		switch covered := o.GPUs - o.Skipped; {
+		case o.Skipped > 0:
+			con.Printf("Profile %s matches on %s. It leaves %s alone.\n", o.Profile, text.Count(covered, "GPU"), text.Count(o.Skipped, "GPU"))
+		case covered == 1:
 			con.Printf("The GPU matches profile %s.\n", o.Profile)
-		} else {
-			con.Printf("All %d GPUs match profile %s.\n", o.GPUs, o.Profile)
+		default:
+			con.Printf("All %d GPUs match profile %s.\n", covered, o.Profile)
 		}
 		return
 	}

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -10,21 +11,66 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// NoProfile returns the fault of a name that is not defined. The predefined profiles of MIG are named where no
-// profile is defined, and for a name that begins like theirs.
-func NoProfile(name string, all []string) *source.Fault {
+// NoProfile returns the fault of a name that no profile has, where the GPUs are not known. It accepts the defined
+// profiles and the predefined ones. It leaves out the latter if a defined name is similar.
+func NoProfile(name string, defined []string) *source.Fault {
 	predefined := partition.PredefinedOfAllBoards()
-	f := source.NotOneOf("no such profile", name, all)
-	if len(all) == 0 {
-		f.Text += ": none is defined"
+	f := noSuchProfile(name, slices.Concat(defined, predefined))
+	if len(defined) == 0 {
+		f.Text = strings.Replace(f.Text, noProfile, noProfile+": none is defined", 1)
 	}
-	if f.Suggestion == "" {
-		f.Suggestion = source.Nearest(name, predefined)
+	if instance, ok := instanceProfile(name); ok {
+		f.Suggestion = instance
 	}
-	if len(all) == 0 || strings.HasPrefix(name, "all") {
-		f.Accepted = source.Enumerate(slices.Concat(all, predefined, []string{"all-INSTANCE such as all-1g.10gb"}))
+	f.Accepted = source.Enumerate(defined)
+	if !slices.Contains(defined, f.Suggestion) && !strings.HasSuffix(f.Text, "?") {
+		f.Accepted = source.Enumerate(slices.Concat(defined, predefined, []string{"all-INSTANCE such as all-1g.10gb"}))
 	}
 	return f
+}
+
+// NoFittingProfile is [NoProfile] for known GPUs. fitting are the profiles that fit them.
+func NoFittingProfile(name string, fitting []string) *source.Fault {
+	f := noSuchProfile(name, fitting)
+	if len(fitting) == 0 {
+		f.Text += ", and no profile fits these GPUs"
+	}
+	return f
+}
+
+const noProfile = "no such profile"
+
+func noSuchProfile(name string, accepted []string) *source.Fault {
+	f := &source.Fault{Text: noProfile, Accepted: source.Enumerate(accepted)}
+	switch like := similar(name, accepted); len(like) {
+	case 0:
+	case 1:
+		f.Suggestion = like[0]
+	case 2, 3, 4:
+		f.Text += "; did you mean " + alternatives(like) + "?"
+	}
+	return f
+}
+
+// alternatives lists quoted names: "a", "b" or "c".
+func alternatives(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+// instanceProfile returns the predefined profile of a MIG profile: "all-1g.10gb" for "1g.10gb" and "MIG 1g.10gb+me".
+func instanceProfile(name string) (string, bool) {
+	words := profileWords(name)
+	if len(words) == 0 {
+		return "", false
+	}
+	full := "all-" + words[len(words)-1]
+	_, ok := partition.Predefined(full)
+	return full, ok && strings.Contains(full, "g.")
 }
 
 // Selectable checks the form of a selected name. Whether the profile exists is checked after the merge

@@ -84,7 +84,7 @@ func (f Fault) String() string {
 		s += fmt.Sprintf("; did you mean %q?", f.Suggestion)
 	}
 	if f.Accepted != "" {
-		if f.Suggestion == "" {
+		if !strings.HasSuffix(s, "?") {
 			s += ";"
 		}
 		s += " accepted: " + f.Accepted
