@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // cgroup contains all processes of one container. Each container has its own: systemd-nspawn
@@ -44,6 +47,22 @@ func newCgroup(name string) (cgroup, error) {
 		return cgroup{}, fmt.Errorf("cannot lock the cgroup %s: %w", dir, err)
 	}
 	return cgroup{dir, held}, nil
+}
+
+// processorTime returns the processor time of all processes in the cgroup so far, also of those that have ended:
+// usage_usec of cpu.stat, which the kernel counts without the cpu controller too.
+func (c cgroup) processorTime() (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join(c.dir, "cpu.stat"))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if used, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			µs, err := strconv.ParseInt(strings.TrimSpace(used), 10, 64)
+			return time.Duration(µs) * time.Microsecond, err
+		}
+	}
+	return 0, fmt.Errorf("%s/cpu.stat has no usage_usec", c.dir)
 }
 
 // kill sends SIGKILL to every process in the cgroup. It does not wait for their exit.

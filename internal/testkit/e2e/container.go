@@ -169,6 +169,9 @@ func (c *Container) Shared(name string) string { return c.path(filepath.Join("sh
 
 func (c *Container) path(name string) string { return filepath.Join(c.dir, name) }
 
+// ProcessorTime returns the processor time that the container's processes have used so far.
+func (c *Container) ProcessorTime() (time.Duration, error) { return c.cgroup.processorTime() }
+
 // Close powers the container off, kills the processes that are left, and removes its files.
 func (c *Container) Close() error {
 	var errs []error

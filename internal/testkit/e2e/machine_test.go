@@ -37,7 +37,24 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 			t.Error(err)
 		}
 	})
-	return machine{c, t}.diagnosed(t)
+	m := machine{c, t}
+	m.countsProcessorTime(t)
+	return m.diagnosed(t)
+}
+
+// countsProcessorTime logs how much processor time the container needs during the test.
+func (m machine) countsProcessorTime(t *testing.T) {
+	before, err := m.ProcessorTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		after, err := m.ProcessorTime()
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("processor time in the container: %.1f s", (after - before).Seconds())
+	})
 }
 
 // in returns the machine for a subtest, or skips the subtest if it is in another tier. If the subtest fails, it
@@ -45,6 +62,7 @@ func boot(t *testing.T, recipe e2e.Recipe, agent string, seed e2e.Seed) machine 
 func (m machine) in(t *testing.T) machine {
 	t.Helper()
 	inTier(t)
+	m.countsProcessorTime(t)
 	return m.diagnosed(t)
 }
 
