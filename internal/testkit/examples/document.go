@@ -88,6 +88,8 @@ func Template(file, text string) ([]Example, error) {
 		switch own := strings.Join(enabled[from:to], "\n"); {
 		case strings.Contains(own, "\nmake ="):
 			e.Mark = Mark{Nodes: []string{"h100-8"}, Base: "dynamic"}
+		case strings.Contains(own, "\nmig ="):
+			e.Mark = Mark{Nodes: []string{"h100-8"}}
 		case strings.Contains(own, "[[budget]]"):
 			e.Mark.Base = "single"
 		}
