@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"dcm/internal/engine/apply"
@@ -15,6 +16,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/reservation"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/text"
 )
 
 // Compare plans the named profile, or the selected one. GPUs that this process may
@@ -31,7 +33,7 @@ func Compare(ctx context.Context, h *host.Host, daemon gather.DaemonStatus, name
 		return devices, err
 	}
 	d, name, err := compare(ctx, h, cfg, look, named...)
-	if err != nil && !readable {
+	if _, unknown := errors.AsType[*config.UnknownProfileError](err); err != nil && !readable && !unknown {
 		if a, absent := daemon(ctx); absent == nil && a.Running() {
 			err = ErrChanging
 		}
@@ -65,6 +67,24 @@ func compare(ctx context.Context, h *host.Host, cfg *config.Config, look func(co
 		err = d.Judge(reservation.Fits(h, cfg.Reservations))
 	}
 	return d, profile.Name, err
+}
+
+// OtherVendor returns a remark about the GPUs of a vendor that the profile is not for; "" if there are none.
+func OtherVendor(d apply.Difference, profile string) string {
+	left, covered := make(map[partition.Vendor]int), make(map[partition.Vendor]bool)
+	for _, g := range d.GPUs {
+		if d.Want.Skipped[g.Address] {
+			left[g.Vendor]++
+		} else {
+			covered[g.Vendor] = true
+		}
+	}
+	for vendor, n := range left {
+		if !covered[vendor] && len(covered) > 0 {
+			return fmt.Sprintf("%s %s left alone; 'dcm use %s+PROFILE' selects a profile for each vendor", text.Count(n, vendor.String()+" GPU"), map[bool]string{true: "is", false: "are"}[n == 1], profile)
+		}
+	}
+	return ""
 }
 
 // onThese returns the error of an unknown profile with the profiles that fit the GPUs. If the GPUs cannot be read, it

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"dcm/internal/engine/config/rule"
@@ -121,7 +122,7 @@ func Defaults() *Config {
 // Names lists the profiles that are defined, in lexical order.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
 
-// Lookup returns a profile by name, a defined one or one of [partition.Predefined]. The error
+// Lookup returns a profile by name: a defined one, one of [partition.Predefined], or two joined by "+". The error
 // suggests a similar name and lists the names.
 func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := c.Profiles[name]; ok {
@@ -133,7 +134,26 @@ func (c *Config) Lookup(name string) (partition.Profile, error) {
 	if p, ok := partition.Predefined(name); ok {
 		return p, nil
 	}
+	if p, ok, err := c.combined(name); ok {
+		return p, err
+	}
 	return partition.Profile{}, &UnknownProfileError{name, rule.NoProfile(name, c.Names())}
+}
+
+// combined returns the profile of the form "A+B", for a host with GPUs of both vendors: A is a profile for one vendor
+// and B for the other. ok is false if the name has not this form.
+func (c *Config) combined(name string) (p partition.Profile, ok bool, err error) {
+	first, second, ok := strings.Cut(name, "+")
+	if !ok || strings.Contains(second, "+") {
+		return p, false, nil
+	}
+	a, errA := c.Lookup(first)
+	b, errB := c.Lookup(second)
+	if errA != nil || errB != nil {
+		return p, false, nil
+	}
+	p, err = partition.Combine(name, a, b)
+	return p, true, err
 }
 
 // LookupOn is [Config.Lookup] for known GPUs: its error suggests and lists the profiles that fit them.

@@ -83,7 +83,10 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 	warnBudgets(cfg)
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
 	if pick.name != "" {
-		cfg.Profile, _ = cfg.Lookup(pick.name) // checked before
+		var err error
+		if cfg.Profile, err = cfg.Lookup(pick.name); err != nil { // two that cannot be joined: other names are checked before
+			return nil, source.NewErrors(source.Problem{File: pick.source, Key: "profile", Value: source.Quote(pick.name), Text: err.Error()})
+		}
 	}
 	return cfg, nil
 }

@@ -25,7 +25,12 @@ func selectProfile(c *rule.Checker, root *source.Node, cmdline string, whole boo
 		if !ok || n.Bad || name == "" || name == rule.None || slices.Contains(all, name) {
 			return
 		}
-		if _, ok := partition.Predefined(name); ok && c.LeftOut[name] == nil {
+		known := func(name string) bool {
+			_, predefined := partition.Predefined(name)
+			return c.LeftOut[name] == nil && (predefined || slices.Contains(all, name))
+		}
+		first, second, two := strings.Cut(name, "+")
+		if known(name) || two && known(first) && known(second) {
 			return
 		}
 		if why := c.LeftOut[name]; why != nil {

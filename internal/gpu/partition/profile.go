@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -125,6 +126,23 @@ func (p Profile) allGroups() []Group {
 		groups = append(groups, Group{MIG: p.MIG, Rest: true})
 	}
 	return groups
+}
+
+// Combine returns the profile that has the groups of two: one for GPUs with modes and one for GPUs with MIG.
+func Combine(name string, a, b Profile) (Profile, error) {
+	mig := func(p Profile) (all, any bool) {
+		any = slices.ContainsFunc(p.allGroups(), Group.ForMIG)
+		return any && !slices.ContainsFunc(p.allGroups(), func(g Group) bool { return !g.ForMIG() }), any
+	}
+	onlyA, someA := mig(a)
+	onlyB, someB := mig(b)
+	if (!onlyA || someB) && (!onlyB || someA) {
+		return Profile{}, fmt.Errorf("profile %q: one part must be for AMD GPUs and the other for NVIDIA GPUs (found %s, want only one of them for MIG)", name, List([]string{a.String(), b.String()}))
+	}
+	return Profile{
+		Name: name, Memory: cmp.Or(a.Memory, b.Memory),
+		Skip: slices.Concat(a.Skip, b.Skip), Groups: slices.Concat(a.allGroups(), b.allGroups()),
+	}, nil
 }
 
 // targetMode returns the modes of g as a member of group. What the profile does not name

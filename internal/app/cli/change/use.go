@@ -3,11 +3,14 @@ package change
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/nodemodel"
+	"dcm/internal/app/plan"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -61,8 +64,12 @@ func use(ctx context.Context, h *host.Host, con *console.Console, name string) e
 		return err
 	}
 	if name != "" && name != config.None {
-		if err := CheckProfile(ctx, h, []string{name}); err != nil {
-			return err
+		_, d, _, err := plan.Compare(ctx, h, client.FromDaemon(h), name)
+		if err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+		if remark := plan.OtherVendor(d, name); remark != "" {
+			con.Note(remark)
 		}
 	}
 	return Follow(ctx, h, con, name, func() error { return host.Select(h, name) })

@@ -2,6 +2,7 @@ package configure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,9 @@ func printProfiles(con *console.Console, cfg *config.Config, gpus []partition.GP
 		t.Row(name, count, p.mode(), p.Origin)
 	}
 	t.Flush()
+	if slices.ContainsFunc(gpus, func(g partition.GPU) bool { return g.MIG == nil }) && slices.ContainsFunc(gpus, func(g partition.GPU) bool { return g.MIG != nil }) {
+		con.Println("A name such as cpx-nps1+all-balanced selects a profile for the AMD GPUs and one for the NVIDIA GPUs.")
+	}
 }
 
 // misfits returns the profiles that do not fit the GPUs.

@@ -113,6 +113,9 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	p := newPlan(name)
 	p.Add(d)
 	p.Pending = pending(a)
+	if remark := plan.OtherVendor(d, name); remark != "" {
+		p.Warnings = append(p.Warnings, remark)
+	}
 	for _, g := range d.GPUs {
 		if g.HasMadeMode() {
 			p.Made = append(p.Made, g.MadeMode.Describe(g.Address))
