@@ -25,7 +25,7 @@ func TestJSON_KeysDocumented(t *testing.T) {
 	section, _, _ = strings.Cut(section, "\n.SH ")
 	for command, answer := range map[string]reflect.Type{
 		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[query.HolderUnit](),
-		"plan": reflect.TypeFor[query.Plan](), "verify": reflect.TypeFor[query.Verification](), "profiles": reflect.TypeFor[configure.Profile](), "top": reflect.TypeFor[status.Usage](),
+		"plan": reflect.TypeFor[query.Plan](), "verify": reflect.TypeFor[query.Verification](), "history": reflect.TypeFor[query.History](), "profiles": reflect.TypeFor[configure.Profile](), "top": reflect.TypeFor[status.Usage](),
 	} {
 		_, text, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")
 		if !ok {

@@ -132,7 +132,7 @@ var allowed = map[string][]string{
 	"internal/app/cli/query": {"internal/leases/reservation", "internal/frontends/status/gather", "internal/app/plan", "internal/app/cli/bundle", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/engine/host",
 		"internal/engine/apply", "internal/engine/config", "internal/engine/daemon", "internal/engine/runstate", "internal/exitcode",
 		"internal/frontends/metrics", "internal/frontends/status", "internal/frontends/top", "internal/gpu", "internal/gpu/record", "internal/linux/atomicfile", "internal/leases/lease",
-		"internal/leases/placement", "internal/linux/journal", "internal/linux/watch"},
+		"internal/leases/placement", "internal/engine/event", "internal/engine/history", "internal/linux/journal", "internal/linux/watch"},
 	"internal/app/cli/selftestcmd": {"internal/app/plan", "internal/app/cli/bundle", "internal/gpu/record", "internal/linux/unitname", "internal/sanitize", "internal/engine/apply", "internal/app/cli/change", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/engine/host",
 		"internal/app/selftest", "internal/engine/config", "internal/engine/config/selection", "internal/engine/daemon", "internal/engine/runstate",
 		"internal/exitcode", "internal/frontends/metrics", "internal/frontends/status", "internal/frontends/supportbundle", "internal/gpu",

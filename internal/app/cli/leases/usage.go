@@ -23,7 +23,7 @@ import (
 // UsageCmd is dcm usage.
 func UsageCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "usage [--since DATE] [--by user|unit|gpu] [--json]",
+		Use:   "usage [--since TIME] [--by user|unit|gpu] [--json]",
 		Short: "Show the partition-hours of leases and reserved services",
 		Long: `Show for how many partition-hours users, units or GPUs have had partitions, in leases and
 reserved services. The numbers come from systemd's entries in the journal, so they are correct
@@ -34,13 +34,13 @@ To read the journal you must be root or a member of the group systemd-journal or
 		Args: console.Args(cobra.NoArgs),
 	}
 	asJSON := console.JsonFlag(cmd)
-	since := cmd.Flags().String("since", "", "count from this `DATE`, such as 2026-11-01 or \"2026-11-01 12:00:00\"")
+	since := cmd.Flags().String("since", "", "count from this `TIME`, such as yesterday, 12h or 2026-11-01")
 	by := cmd.Flags().String("by", "user", "sum by this `KEY`: user, unit or gpu")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("by", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return groupings(), cobra.ShellCompDirectiveNoFileComp
 	}))
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
-		from, err := parseDate(*since)
+		from, err := console.ParseSince(*since, time.Now())
 		if err == nil && !accounting.Named(*by) {
 			err = fmt.Errorf("--by: unknown value (found %q, want %s)", *by, strings.Join(accounting.Groupings(), ", "))
 		}
@@ -63,19 +63,6 @@ func groupings() []cobra.Completion {
 		out = append(out, cobra.CompletionWithDesc(key, "one line for each "+strings.Replace(key, "gpu", "GPU", 1)))
 	}
 	return out
-}
-
-// parseDate parses --since. An empty text is the zero time.
-func parseDate(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.DateOnly, time.DateTime, time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--since: not a date (found %q, want a date such as 2026-11-01 or 2026-11-01 12:00:00)", text)
 }
 
 // usageAnswer is the JSON output. Times are those of the interval that is counted.

@@ -3,7 +3,6 @@ package leases
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/leases/accounting"
@@ -22,24 +21,6 @@ func TestUsed(t *testing.T) {
 		a, b, c := used(tt.total)
 		if got := strings.Join([]string{a, b, c}, "|"); got != tt.want {
 			t.Errorf("%+v: got %s, want %s", tt.total, got, tt.want)
-		}
-	}
-}
-
-func TestParseDate(t *testing.T) {
-	for text, want := range map[string]time.Time{
-		"":                     {},
-		"2026-11-01":           time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
-		"2026-11-01 12:30:00":  time.Date(2026, 11, 1, 12, 30, 0, 0, time.Local),
-		"2026-11-01T12:30:00Z": time.Date(2026, 11, 1, 12, 30, 0, 0, time.UTC),
-	} {
-		if got, err := parseDate(text); err != nil || !got.Equal(want) {
-			t.Errorf("%q: got %s, %v; want %s", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"now", "01.11.2026", "2026-13-01", "2026-11-01 25:00:00"} {
-		if got, err := parseDate(text); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%q: got %s, %v; want an error that names it", text, got, err)
 		}
 	}
 }

@@ -1,14 +1,166 @@
 package query
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/event"
+	"dcm/internal/engine/history"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/linux/journal"
 )
+
+// History is the output of dcm history --json.
+type History struct {
+	Version int     `json:"version"`
+	Events  []Event `json:"events"` // the oldest first
+}
+
+// Event is an entry of the history: a run, or an event of the journal.
+type Event struct {
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until,omitzero"` // end of a run, or the last of several equal events
+	Kind    string    `json:"kind"`           // the result of a run, or one of the kinds of [eventKinds]
+	Profile string    `json:"profile"`
+	Changed int       `json:"changed"` // of a run: number of GPUs with another mode than before
+	GPUs    int       `json:"gpus"`
+	Text    string    `json:"text"` // the cause of a run, and its error
+	Failed  bool      `json:"failed"`
+}
+
+// eventKinds are the kinds of the journal's events that are part of the history.
+func eventKinds() map[event.ID]string {
+	return map[event.ID]string{
+		event.InUse: "refused", event.Refused: "refused", event.Drifted: "drift", event.ConfigRejected: "bad configuration",
+		event.ClientNotBack: "client down", event.Rebooting: "reboot",
+	}
+}
+
+func HistoryCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "history [--since TIME] [--failed] [--json]",
+		Short: "Show the changes and what prevented them, with their causes",
+		Long: `Show the last hundred runs, the newest first, including those of earlier boots. Between
+them are the events of the journal: refused changes, drift, errors of the configuration,
+services that did not come back, and reboots by dcm. Equal events that follow each other
+are one line, with the time of the last one.
+
+The journal's events require root or membership in the group systemd-journal or adm.`,
+		Example: "  dcm history --since yesterday\n  dcm history --failed",
+		Args:    console.Args(cobra.NoArgs),
+	}
+	asJSON := console.JsonFlag(cmd)
+	since := cmd.Flags().String("since", "", "show what began after this `TIME`, such as yesterday, 12h or 2026-11-01")
+	failed := cmd.Flags().Bool("failed", false, "show only what failed")
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		from, err := console.ParseSince(*since, time.Now())
+		if err != nil {
+			return exitcode.With(exitcode.Usage, err)
+		}
+		runs, err := host.History(h)
+		if err != nil {
+			return err
+		}
+		others, err := journalEvents(c.Context(), h)
+		if err != nil {
+			con.Warn(err.Error())
+		}
+		all := slices.DeleteFunc(mergeEvents(runs, others), func(e Event) bool {
+			return e.At.Before(from) && e.Until.Before(from) || *failed && !e.Failed
+		})
+		if *asJSON {
+			return con.Answer(History{Version: 1, Events: all})
+		}
+		printEvents(con, all)
+		return nil
+	}
+	return cmd
+}
+
+// journalEvents reads the events of dcm in the journal. On another root there are none.
+func journalEvents(ctx context.Context, h *host.Host) ([]Event, error) {
+	var out []Event
+	if !h.Here() {
+		return nil, nil
+	}
+	matches := []string{"_UID=0"}
+	for id := range eventKinds() {
+		matches = append(matches, "MESSAGE_ID="+string(id))
+	}
+	err := journal.Read(ctx, []string{"MESSAGE", "MESSAGE_ID", "DCM_PROFILE", "DCM_ERROR"}, matches, func(e journal.Entry) {
+		out = append(out, eventOf(e))
+	})
+	return out, err
+}
+
+func eventOf(e journal.Entry) Event {
+	kind := eventKinds()[event.ID(e.Get("MESSAGE_ID"))]
+	text := cmp.Or(e.Get("DCM_ERROR"), e.Get("MESSAGE"))
+	return Event{At: e.Time, Kind: kind, Profile: e.Get("DCM_PROFILE"), Text: strings.TrimSpace(text), Failed: kind != "reboot"}
+}
+
+// mergeEvents returns the runs and the other events in order, the oldest first. A refused run is an event of the
+// journal too, which is left out. Equal events without a run between them become one.
+func mergeEvents(runs []history.Entry, others []Event) []Event {
+	all := []Event{}
+	for _, r := range runs {
+		e := Event{At: r.Started, Until: r.Finished, Kind: string(r.Result), Profile: r.Profile, Changed: r.Changed, GPUs: r.GPUs, Text: strings.TrimSpace(r.Asked.String()), Failed: !r.Result.OK() && r.Result != runstate.Round}
+		if r.Error != "" {
+			e.Text += ": " + r.Error
+		}
+		all = append(all, e)
+	}
+	within := func(e Event) bool {
+		return slices.ContainsFunc(runs, func(r history.Entry) bool {
+			return !e.At.Before(r.Started) && !e.At.After(r.Finished.Add(time.Second)) && e.Kind == string(r.Result)
+		})
+	}
+	all = append(all, slices.DeleteFunc(others, within)...)
+	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	var out []Event
+	for _, e := range all {
+		if n := len(out); n > 0 && e.GPUs == 0 && sameEvent(out[n-1], e) {
+			out[n-1].Until = e.At
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func sameEvent(a, b Event) bool {
+	return a.Kind == b.Kind && a.Profile == b.Profile && a.Text == b.Text && a.GPUs == b.GPUs
+}
+
+// printEvents prints the events, the newest first.
+func printEvents(con *console.Console, all []Event) {
+	if len(all) == 0 {
+		con.Println("Nothing is recorded.")
+		return
+	}
+	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "CAUSE").Optional("CHANGED", "TOOK")
+	for _, e := range slices.Backward(all) {
+		took, changed := "-", "-" // a run that was killed has recorded no GPUs
+		if !e.Until.IsZero() {
+			took = e.Until.Sub(e.At).Round(time.Millisecond).String()
+		}
+		if e.GPUs > 0 {
+			changed = fmt.Sprintf("%d of %d", e.Changed, e.GPUs)
+		}
+		first, _, _ := strings.Cut(e.Text, "\n")
+		t.Row(e.At.Local().Format(time.DateTime), took, e.Kind, console.OrDash(e.Profile), changed, first)
+	}
+	t.Flush()
+}
 
 // listRuns prints the history of runs, the newest first. The JSON has the oldest first.
 func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
