@@ -14,8 +14,8 @@
 //	starter.go      starts clients that a failed run left down
 //	finish.go       decides what follows a pass
 //
-// Each file refers only to those below it. The package must not import files, D-Bus or devices:
-// it takes channels of events and small interfaces.
+// The package must not import files, D-Bus or devices: it takes channels of events and small
+// interfaces.
 // It never changes hardware, and stops a client only by that restart. It starts a client only
 // if a failed run has left it down.
 package daemon
