@@ -58,7 +58,8 @@ help:
 #:                     with cached results
 #:   demo              as ./install.sh --demo, without installing what it needs
 #:   node              a shell on a simulated node with dcm; as root; KIND=mi300x-8, or another
-#:                     of 'dcm-sim kinds'
+#:                     of 'make kinds'
+#:   kinds             list the kinds of simulated nodes
 #:   lint              gofmt, vet, staticcheck, govulncheck, shellcheck, lintian, rpmlint
 #:   test              the tests of each commit, those in containers included; as root
 #:   test-all          every test and every part: hours; before a release; as root
@@ -171,11 +172,22 @@ hardware-kit:
 install:
 	./install.sh
 
+.PHONY: kinds known-kind
+# The kinds of nodes are read from the source, so that the list needs no compiler.
+KINDS = sed -n 's/.*{Name: "\([^"]*\)", About: "\([^"]*\)".*/\1;\2/p' internal/testkit/sim/kind.go
+kinds:
+	@$(KINDS) | awk -F';' '{ printf "  %-18s %s\n", $$1, $$2 }'
+
+known-kind:
+	@[ -f '$(KIND)' ] || $(KINDS) | cut -d';' -f1 | grep -qxF -- '$(KIND)' || { \
+		[ '$(KIND)' = help ] || echo 'unknown kind of node "$(KIND)"' >&2; \
+		echo 'The kinds of nodes, for KIND=:'; $(MAKE) --silent kinds; [ '$(KIND)' = help ]; exit 1; }
+
 demo: demo-package bin/demo
 	exec bin/demo -dist $(DIST)/demo
 
 # A shell on the simulated node, with dcm installed.
-node: demo-package bin/demo
+node: known-kind demo-package bin/demo
 	exec bin/demo -dist $(DIST)/demo -shell -kind $(KIND)
 
 KIND = mi300x-8

@@ -155,6 +155,13 @@ func (c *Container) Rebooted(ctx context.Context) error {
 	return nil
 }
 
+// Running reports whether the container has booted and does not shut down.
+func (c *Container) Running(ctx context.Context) bool {
+	r, err := c.Run(ctx, "systemctl", "is-system-running")
+	state := strings.TrimSpace(r.Stdout)
+	return err == nil && (state == "running" || state == "degraded" || state == "starting")
+}
+
 // Console returns what PID 1 wrote to the console.
 func (c *Container) Console() string {
 	text, err := os.ReadFile(c.path("console.log"))

@@ -83,6 +83,42 @@ func (s Seed) NVIDIA(lib string) error {
 	return nil
 }
 
+// CharacterDevices adds an early unit that replaces the simulator's files of the partitions by character devices. They
+// have no driver, so that an open fails with ENXIO, or with EPERM where the device list of a unit forbids it. /dev/kfd
+// stays a file of the simulator, which sees who has it open.
+func (s Seed) CharacterDevices() {
+	s[DevicePrograms] = File{}
+	s["/usr/local/lib/e2e-character-devices"] = File{Mode: 0o755, Content: []byte(`#!/bin/sh
+if mountpoint -q /dev/dri; then
+	umount /dev/dri
+	for i in $(seq 128 191); do mknod -m 666 /dev/dri/renderD$i c 226 $i; mknod -m 666 /dev/dri/card$((i-128)) c 226 $((i-128)); done
+fi
+if [ -e /dev/nvidiactl ]; then
+	gpus=$(ls -d /dev/nvidia[0-9]*)
+	umount /dev/nvidia*; rm -r /dev/nvidia*
+	for gpu in $gpus; do mknod -m 666 "$gpu" c 195 "${gpu#/dev/nvidia}"; done
+	mknod -m 666 /dev/nvidiactl c 195 255; mknod -m 666 /dev/nvidia-modeset c 195 254
+	mknod -m 666 /dev/nvidia-uvm c 510 0; mknod -m 666 /dev/nvidia-uvm-tools c 510 1
+	mkdir /dev/nvidia-caps
+	mknod -m 600 /dev/nvidia-caps/nvidia-cap1 c 509 1; mknod -m 666 /dev/nvidia-caps/nvidia-cap2 c 509 2
+	grep -qx 'knob nodes /dev 509' ` + MIGState + ` || echo 'knob nodes /dev 509' >>` + MIGState + `
+fi
+mkdir -p /sys/fs/bpf; mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+`)}
+	s["/etc/systemd/system/e2e-character-devices.service"] = File{Content: []byte(`[Unit]
+DefaultDependencies=no
+Requires=e2e-node.service
+After=e2e-node.service
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/usr/local/lib/e2e-character-devices
+`)}
+	s["/etc/systemd/system/sysinit.target.wants/e2e-character-devices.service"] = File{Link: "../e2e-character-devices.service"}
+}
+
 // DevicePrograms is a file. If it exists, systemd in the container attaches device programs
 // to cgroups, as on a host. Without it DeviceAllow= has no effect there.
 const DevicePrograms = "/etc/e2e/device-programs"

@@ -85,16 +85,21 @@ func run(ctx context.Context, dist, kind string, keep, only bool) (err error) {
 		}
 	}
 	if keep || only {
-		return shell(node)
+		return shell(ctx, node, kind)
 	}
 	return nil
 }
 
-// train is a job that has the GPUs open. It writes its PID to trainLog.
+// train is a job that has the GPUs open. It writes to trainLog its PID, and how many partitions it can open.
 const train = `#!/bin/sh
 [ -x /usr/local/lib/train ] || install /usr/bin/sleep /usr/local/lib/train
 exec 3</dev/kfd
-echo "job $1 has PID $$" >>` + trainLog + `
+mine=0 all=0
+for node in /dev/dri/renderD*; do
+	all=$((all + 1))
+	case $( (exec 4<"$node") 2>&1) in *"not permitted"*) ;; *) mine=$((mine + 1)) ;; esac
+done
+echo "job $1 has PID $$ and can open $mine of $all partitions" >>` + trainLog + `
 exec /usr/local/lib/train infinity
 `
 
@@ -139,7 +144,7 @@ func boot(ctx context.Context, dist, kind string) (*e2e.Container, error) {
 	}
 	seed["/root/"+filepath.Base(packages[0])] = e2e.File{Content: deb}
 	seed["/etc/e2e/kind"] = e2e.File{Content: []byte("KIND=" + kind + "\nSIM_OPTIONS=--mig=" + e2e.MIGState + " --reload-latency=" + reloadDelay.String() + "\n")}
-	seed[e2e.DevicePrograms] = e2e.File{}
+	seed.CharacterDevices()
 	delete(seed, "/etc/systemd/system/multi-user.target.wants/dashboard.service") // it follows a client and is not explained here
 	seed["/usr/local/bin/train"] = e2e.File{Content: []byte(train), Mode: 0o755}
 	seed["/etc/systemd/system/training.service"] = e2e.File{Content: []byte("[Service]\nExecStart=/usr/local/bin/train\n"), Mode: 0o644}

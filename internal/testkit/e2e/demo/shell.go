@@ -15,13 +15,24 @@ import (
 	"dcm/internal/testkit/sim"
 )
 
-const hint = `
+// hint returns what to try on a node of that kind.
+func hint(kind string) (string, error) {
+	node, err := sim.LookupKind(kind)
+	if err != nil {
+		return "", err
+	}
+	gpu := node.Boards[len(node.Boards)-1].Address
+	return fmt.Sprintf(`
 The simulated node is running, and this is a shell in it:
   dcm profiles                                   the profiles that fit; dcm use applies one; also dcm status, dcm top
-  dcm-sim fault --gpu 0000:05:00.0 --vanish      make a GPU fail; dcm-sim fault --help has more
+  dcm run -n 2 -- bash                           a shell with two partitions of its own: it can open no others
+  dcm-sim fault --gpu %s --vanish      make a GPU fail; dcm-sim fault --help has more
+  systemctl reboot                               the profile is applied again before the services start
   exit                                           leave (or Ctrl-D); the node is removed
+The device nodes have no driver: a program that may open one gets "No such device or address".
 
-`
+`, gpu), nil
+}
 
 // listClients edits the installed file, in which other tables have an example of units too.
 const listClients = `sed -i '0,/^#units = /s/^#units = .*/units = ["amd-metrics-exporter", "gpuagent"]/'`
@@ -51,12 +62,32 @@ func withNVIDIA(ctx context.Context, seed e2e.Seed, kind, dir string) error {
 	return seed.NVIDIA(lib)
 }
 
-// shell opens a shell on the node, which is a unit there, and returns when it exits. Its
-// exit status is no error.
-func shell(node *e2e.Container) error {
-	fmt.Print(hint)
+// shell opens a shell on the node until the user leaves it. After a reboot of the node it opens the next one.
+func shell(ctx context.Context, node *e2e.Container, kind string) error {
+	text, err := hint(kind)
+	if err != nil {
+		return err
+	}
+	fmt.Print(text)
 	// The terminal's signals are the shell's.
 	signal.Ignore(os.Interrupt, syscall.SIGQUIT)
+	for {
+		if err := login(node); err != nil {
+			return err
+		}
+		if node.Running(ctx) {
+			return nil
+		}
+		fmt.Println("\nThe node shuts down.")
+		if err := node.Rebooted(ctx); err != nil {
+			return nil // powered off
+		}
+		fmt.Print("The node has booted again.\n\n")
+	}
+}
+
+// login runs a shell as a unit of the node, and returns when it ends. Its exit status is no error.
+func login(node *e2e.Container) error {
 	cmd, err := inside(context.Background(), node, []string{"--pty", "--pipe", "--background="}, "/bin/bash", "-l")
 	if err != nil {
 		return err
