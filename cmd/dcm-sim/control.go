@@ -127,6 +127,18 @@ func newCheck() *cobra.Command {
 	return c
 }
 
+func newAllocation() *cobra.Command {
+	c := &cobra.Command{
+		Use:       "allocation on|off",
+		Short:     "set whether GPUs have compute_partition_mem_alloc_mode, as in Linux 7.1 and later",
+		ValidArgs: []string{"on", "off"},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+	}
+	mount := mountFlag(c)
+	c.RunE = func(_ *cobra.Command, args []string) error { return control(*mount, "allocation", args[0]) }
+	return c
+}
+
 func newReset() *cobra.Command {
 	c := &cobra.Command{Use: "reset", Short: "reset the node to its state after boot", Args: cobra.NoArgs}
 	mount := mountFlag(c)

@@ -20,7 +20,7 @@ func Changes(steps partition.Steps, devices []Device) []Change {
 	for _, c := range steps.Changes(Partitionable(devices)) {
 		one := Change{Change: c}
 		for _, p := range parts[c.GPU] {
-			if !c.Whole && c.Keeps(p.Start) {
+			if c.KeepsUsers || !c.Whole && c.Keeps(p.Start) {
 				one.KeptParts = append(one.KeptParts, p)
 			} else {
 				one.ChangedParts = append(one.ChangedParts, p)

@@ -62,7 +62,7 @@ func mergeHolder(all []Holder, h Holder) []Holder {
 
 // Blockers returns the holders that make the steps fail. For a driver reload these are all
 // holders of a GPU of the driver, and all leases. For other steps they are those that use the
-// changed GPU. A holder that only uses MIG instances that stay does not block. A holder that keeps
+// changed GPU, unless the step keeps them, see [partition.Kind.KeepsUsers]. A holder that only uses MIG instances that stay does not block. A holder that keeps
 // a module loaded blocks each step before which the module must be unloaded.
 func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holder {
 	var out []Holder
@@ -77,6 +77,9 @@ func Blockers(steps partition.Steps, devices []Device, holders []Holder) []Holde
 func (h Holder) blocks(s partition.Step, devices []Device) bool {
 	if s.Kind.Reloads() {
 		return h.LeaseOwner != "" || slices.Contains(h.Vendors, s.Kind.Vendor())
+	}
+	if s.Kind.KeepsUsers() {
+		return false
 	}
 	i := slices.IndexFunc(devices, func(d Device) bool { return d.Address == s.GPU })
 	switch {

@@ -51,6 +51,9 @@ export const shape = mode => {
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
 
+// label is the shape with the memory allocation, if that is not the driver's default.
+export const label = mode => shape(mode) + (mode?.memory_allocation === "all" ? " " + t("(memory all)") : "");
+
 // kind is the class that colours a part.
 export function kind(mode) {
     const compute = mode.split("/")[0];
@@ -104,7 +107,7 @@ function card(gpu, account) {
     const divided = moved ? sketch(running.now) : (account.partitions || []).filter(p => p.gpu === gpu.address);
     const cells = divided.map(p => cell(p, account));
     if (running) gpu = { ...gpu, mode: running.now, want: running.want };
-    const mode = shape(gpu.mode), want = shape(gpu.want);
+    const mode = label(gpu.mode), want = label(gpu.want);
     return {
         address: gpu.address,
         lost: Boolean(gpu.lost),

@@ -55,7 +55,9 @@ func (i agentPlan) changing() []string {
 	out := []string{}
 	if i.SingleGPUs() {
 		for _, c := range gpu.Changes(i.Steps, i.Devices) {
-			out = append(out, string(c.GPU))
+			if !c.KeepsUsers {
+				out = append(out, string(c.GPU))
+			}
 		}
 		return out
 	}

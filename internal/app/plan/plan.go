@@ -153,12 +153,19 @@ func Scope(h *host.Host, cfg *config.Config, d apply.Difference) *daemon.Scope {
 	return ScopeOf(last, cfg, d)
 }
 
-// ScopeOf is [Scope] for a list of partitions; nil: there is none.
+// ScopeOf is [Scope] for a list of partitions; nil: there is none. Steps that keep the users of all
+// partitions concern no client, whatever the configuration says.
 func ScopeOf(last *runstate.Partitions, cfg *config.Config, d apply.Difference) *daemon.Scope {
-	if last == nil || !cfg.PerGPU() || len(d.Steps) == 0 || !d.SingleGPUs() {
+	if len(d.Steps) == 0 || !d.SingleGPUs() || !d.Steps.KeepsUsers() && (last == nil || !cfg.PerGPU()) {
 		return nil
 	}
 	out := &daemon.Scope{Total: len(d.Want.Shapes)}
+	if d.Steps.KeepsUsers() {
+		out.GPUs = d.Steps.GPUs()
+		out.Known = func(string) bool { return true }
+		out.Concerning = func(string) []partition.Address { return nil }
+		return out
+	}
 	if cfg.Rounds() {
 		out.Part = func(gpus []partition.Address, all []runstate.Holder) (*daemon.Scope, []runstate.Holder) {
 			part := d.Only(gpus)
@@ -170,8 +177,12 @@ func ScopeOf(last *runstate.Partitions, cfg *config.Config, d apply.Difference) 
 		}
 	}
 	changed := make(map[string]bool) // partitions by name
+	var divided []partition.Address  // the GPUs whose partitions change
 	for _, c := range gpu.Changes(d.Steps, d.Devices) {
 		out.GPUs = append(out.GPUs, c.GPU)
+		if !c.KeepsUsers {
+			divided = append(divided, c.GPU)
+		}
 		for _, p := range c.ChangedParts {
 			changed[runstate.PartName(c.GPU, p.Index)] = true
 		}
@@ -183,16 +194,16 @@ func ScopeOf(last *runstate.Partitions, cfg *config.Config, d apply.Difference) 
 	out.Concerning = func(unit string) []partition.Address {
 		i := reserved(unit)
 		if i < 0 {
-			return out.GPUs
+			return divided
 		}
 		wanted := cfg.Reservations[i]
 		at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool {
 			return r.Name == wanted.Name && r.Asks == wanted.Asks() && len(r.Partitions) > 0
 		})
 		if at < 0 {
-			return out.GPUs
+			return divided
 		}
-		return last.GPUsOf(last.Reservations[at], func(p runstate.Part) bool { return changed[p.Name] || wanted.Whole && slices.Contains(out.GPUs, p.GPU) })
+		return last.GPUsOf(last.Reservations[at], func(p runstate.Part) bool { return changed[p.Name] || wanted.Whole && slices.Contains(divided, p.GPU) })
 	}
 	return out
 }

@@ -72,6 +72,7 @@ func TestScope(t *testing.T) {
 		{"clients that require the profile", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a both unmet free", func(c *config.Config) { c.Require = true }},
 		{"no new key", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "", func(c *config.Config) { c.UnitOfChange = config.Node }},
 		{"nothing to do", nil, "", nil},
+		{"a memory allocation next to a switch", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}, {Kind: partition.SetAllocation, GPU: amd1}}, "a both unmet free", nil},
 	} {
 		cfg := &config.Config{UnitOfChange: config.GPU, Reservations: slices.Clone(list)}
 		if tt.change != nil {
@@ -125,5 +126,15 @@ func TestScope_Without(t *testing.T) {
 	cfg = &config.Config{UnitOfChange: config.Node, DeclaredClients: make([]config.Client, 1), OnFailure: config.Rollback, Reservations: list}
 	if s := Scope(h, cfg, d); s == nil || s.Without != nil {
 		t.Errorf("scope with unit-of-change = node: %+v, want one that changes as a whole", s)
+	}
+}
+
+// A memory allocation is set while the GPUs are in use, whatever the unit of change is.
+func TestScope_KeepsUsers(t *testing.T) {
+	h := &host.Host{Root: t.TempDir()}
+	d := apply.Difference{Steps: partition.Steps{{Kind: partition.SetAllocation, GPU: amd0}, {Kind: partition.SetAllocation, GPU: amd1}}}
+	s := Scope(h, &config.Config{UnitOfChange: config.Node}, d)
+	if s == nil || !slices.Equal(s.GPUs, []partition.Address{amd0, amd1}) || len(s.Concerning("a.service")) > 0 || !s.Known("a.service") {
+		t.Errorf("scope %+v, want both GPUs and no client", s)
 	}
 }

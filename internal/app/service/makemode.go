@@ -65,6 +65,32 @@ func (m modeNode) rest(devices []gpu.Device, a partition.Address) partition.Comp
 }
 
 func (m modeNode) Switch(ctx context.Context, a partition.Address, from, to partition.Compute) error {
+	before, err := m.allocation(ctx, a)
+	if err != nil {
+		return err
+	}
 	step := partition.Step{Kind: partition.SwitchCompute, GPU: a, From: string(from), To: string(to)}
-	return m.node.Execute(ctx, partition.Steps{step}, func(partition.Step, bool, error) {})
+	if err := m.node.Execute(ctx, partition.Steps{step}, ignoreStep); err != nil {
+		return err
+	}
+	after, err := m.allocation(ctx, a)
+	if err != nil || after == before {
+		return err
+	}
+	step = partition.Step{Kind: partition.SetAllocation, GPU: a, From: string(after), To: string(before)}
+	return m.node.Execute(ctx, partition.Steps{step}, ignoreStep)
 }
+
+// allocation returns the memory allocation of a GPU, which the driver resets at each switch; "" if it has
+// none.
+func (m modeNode) allocation(ctx context.Context, a partition.Address) (partition.Allocation, error) {
+	devices, err := m.node.Devices(ctx)
+	for _, d := range devices {
+		if d.Address == a && d.SkipReason == "" {
+			return d.Allocation, nil
+		}
+	}
+	return "", err
+}
+
+func ignoreStep(partition.Step, bool, error) {}

@@ -129,3 +129,22 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 		})
 	}
 }
+
+// The driver resets the memory allocation at each switch. The switch for a lease keeps it.
+func TestMakeMode_KeepsAllocation(t *testing.T) {
+	s := simtest.Start(t, "mi300x-8", sim.Options{Allocation: true})
+	gpus := s.State().GPUs
+	if err := s.SetAllocation(t.Context(), gpus[0].Address, "ALL"); err != nil {
+		t.Fatal(err)
+	}
+	roots := gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}
+	m := modeNode{node: gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, amdgpu.FactDir(t.TempDir()))})}
+	for i, want := range []partition.Allocation{partition.All, partition.Capping} {
+		if err := m.Switch(t.Context(), gpus[i].Address, partition.SPX, partition.CPX); err != nil {
+			t.Fatal(err)
+		}
+		if g := s.State().GPUs[i]; g.Compute != partition.CPX || g.Allocation != want {
+			t.Errorf("%s: %s, %s; want CPX, %s", g.Address, g.Compute, g.Allocation, want)
+		}
+	}
+}

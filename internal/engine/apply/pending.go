@@ -19,7 +19,7 @@ func withPending(writes []gpu.PendingWrite, rec *Recorder, result runstate.Resul
 	rec.record(func(run *runstate.Run) {
 		for _, w := range writes {
 			for i := range run.Steps {
-				if s := &run.Steps[i]; s.GPU == w.GPU && s.To == w.Mode {
+				if s := &run.Steps[i]; s.GPU == w.GPU && strings.EqualFold(s.To, w.Mode) {
 					s.UnderWay = true
 				}
 			}

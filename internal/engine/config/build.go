@@ -61,9 +61,11 @@ func profile(name string, n *source.Node) partition.Profile {
 	p := partition.Profile{Name: name, Skip: rule.ReadSelectors(n.At("skip")), MIG: rule.ReadMIG(n.At("mig"))}
 	rule.ReadString(n.At("compute"), &p.Compute)
 	rule.ReadString(n.At("memory"), &p.Memory)
+	rule.ReadString(n.At("memory-allocation"), &p.Allocation)
 	for _, item := range n.At("group").Items() {
 		g := partition.Group{GPUs: rule.ReadSelectors(item.At("gpus")), MIG: rule.ReadMIG(item.At("mig")), Devices: rule.ReadDevices(item.At("device"))}
 		rule.ReadString(item.At("compute"), &g.Compute)
+		rule.ReadString(item.At("memory-allocation"), &g.Allocation)
 		rule.Read(item.At("dynamic"), &g.Dynamic)
 		if number := item.At("count"); number != nil {
 			n, _ := number.Value.(int64)

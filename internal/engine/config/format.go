@@ -88,6 +88,9 @@ func FormatProfile(p partition.Profile) string {
 	if p.Memory != "" {
 		fmt.Fprintf(&b, "memory = %s\n", source.Quote(string(p.Memory)))
 	}
+	if p.Allocation != "" {
+		fmt.Fprintf(&b, "memory-allocation = %s\n", source.Quote(string(p.Allocation)))
+	}
 	if p.MIG != nil {
 		fmt.Fprintf(&b, "mig = %s\n", rule.FormatMIG(*p.MIG))
 	}
@@ -100,6 +103,9 @@ func FormatProfile(p partition.Profile) string {
 			fmt.Fprintf(&b, "mig = %s\n", rule.FormatMIG(*g.MIG))
 		} else {
 			fmt.Fprintf(&b, "compute = %s\n", source.Quote(string(g.Compute)))
+		}
+		if g.Allocation != "" {
+			fmt.Fprintf(&b, "memory-allocation = %s\n", source.Quote(string(g.Allocation)))
 		}
 		if len(g.Devices) > 0 {
 			fmt.Fprintf(&b, "device = %s\n", source.Array(g.Devices, rule.FormatFilter))

@@ -11,12 +11,13 @@ import (
 // groups is the rule of the groups of a profile.
 func groups() rule.Rule {
 	return rule.List(rule.Table(map[string]rule.Rule{
-		"compute": rule.OneOf("a compute partition mode", partition.ComputeModes()...),
-		"mig":     rule.MIG(),
-		"device":  rule.Devices(),
-		"count":   count(),
-		"gpus":    rule.Selectors(),
-		"dynamic": rule.Boolean(),
+		"compute":           rule.OneOf("a compute partition mode", partition.ComputeModes()...),
+		"memory-allocation": rule.Allocation(),
+		"mig":               rule.MIG(),
+		"device":            rule.Devices(),
+		"count":             count(),
+		"gpus":              rule.Selectors(),
+		"dynamic":           rule.Boolean(),
 	}, oneGroup), allGroups)
 }
 
@@ -48,6 +49,8 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 		c.Fail(n, key, &source.Fault{Text: "compute is missing", Accepted: `compute = "…" with one of ` + partition.List(partition.ComputeModes()) + `, or mig for NVIDIA's GPUs`})
 	case compute != nil && by != nil:
 		c.Fail(by, source.DottedKey(key, "mig"), &source.Fault{Text: "compute (AMD) and mig (NVIDIA) exclude each other"})
+	case by != nil && n.At("memory-allocation") != nil:
+		c.Fail(n.At("memory-allocation"), source.DottedKey(key, "memory-allocation"), &source.Fault{Text: "valid only together with compute: it is a setting of AMD GPUs"})
 	case device != nil && by == nil:
 		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "valid only together with mig"})
 	}

@@ -50,11 +50,12 @@ func schema() rule.Rule {
 			"enabled": rule.Boolean(),
 		}, nil),
 		"profiles": rule.Tables(rule.ProfileName, rule.Table(map[string]rule.Rule{
-			"compute": rule.OneOf("a compute partition mode", partition.ComputeModes()...),
-			"memory":  rule.OneOf("a memory partition mode", partition.MemoryModes()...),
-			"mig":     rule.MIG(),
-			"skip":    rule.Selectors(),
-			"group":   groups(),
+			"compute":           rule.OneOf("a compute partition mode", partition.ComputeModes()...),
+			"memory":            rule.OneOf("a memory partition mode", partition.MemoryModes()...),
+			"mig":               rule.MIG(),
+			"memory-allocation": rule.Allocation(),
+			"skip":              rule.Selectors(),
+			"group":             groups(),
 		}, nil)),
 	}, nil)
 }

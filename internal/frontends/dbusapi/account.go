@@ -160,6 +160,8 @@ func ofGPU(g status.GPU) []property {
 		{"MemoryMode", g.Mode.Memory, ""},
 		{"WantedComputeMode", g.Want.Compute, ""},
 		{"WantedMemoryMode", g.Want.Memory, ""},
+		{"MemoryAllocation", g.Mode.Allocation, ""},
+		{"WantedMemoryAllocation", g.Want.Allocation, ""},
 		{"Left", g.Left, ""},
 		{"PendingMemoryMode", g.Pending, ""},
 		{"Slices", list(g.Mode.Slices), ""},

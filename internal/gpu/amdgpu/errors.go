@@ -73,11 +73,23 @@ func memoryErrorMeanings() []errorMeaning {
 	}
 }
 
+// allocationErrorMeanings returns errors with another meaning for a memory allocation mode.
+func allocationErrorMeanings() []errorMeaning {
+	return []errorMeaning{
+		{unix.EINVAL, "the driver does not know this memory allocation", "see the kernel log; leave memory-allocation out of the profile", false},
+	}
+}
+
 // meaning returns the meaning of err, or the zero value.
 func meaning(err error) errorMeaning {
 	all := errorMeanings()
-	if set, ok := errors.AsType[*SetError](err); ok && filepath.Base(set.File) == memoryFile {
-		all = append(memoryErrorMeanings(), all...)
+	if set, ok := errors.AsType[*SetError](err); ok {
+		switch filepath.Base(set.File) {
+		case memoryFile:
+			all = append(memoryErrorMeanings(), all...)
+		case allocationFile:
+			all = append(allocationErrorMeanings(), all...)
+		}
 	}
 	if gpu.BusyNode(err) {
 		all = append([]errorMeaning{nodeBusyMeaning()}, all...)

@@ -38,6 +38,12 @@ func (x executor) execute(ctx context.Context, s partition.Step) error {
 			return err
 		}
 		return x.modes.setMemory(ctx, s.GPU, to)
+	case partition.SetAllocation:
+		to, err := partition.ParseAllocation(s.To)
+		if err != nil {
+			return err
+		}
+		return x.modes.setAllocation(ctx, s.GPU, to)
 	case partition.ReloadDriver:
 		return x.module.reload(ctx)
 	}

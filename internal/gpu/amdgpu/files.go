@@ -6,6 +6,7 @@ const (
 	availableComputeFile = "available_compute_partition"
 	memoryFile           = "current_memory_partition"
 	availableMemoryFile  = "available_memory_partition"
+	allocationFile       = "compute_partition_mem_alloc_mode" // since Linux 7.1
 )
 
 const driver = "amdgpu"

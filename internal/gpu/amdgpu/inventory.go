@@ -158,10 +158,10 @@ func (n *inventory) modeFiles() []string {
 	devices, _ := sysfs.Names(n.roots.SysPath("bus/pci/devices")) // without devices there are no files
 	var all []string
 	for _, device := range devices {
-		for _, name := range []string{computeFile, memoryFile} {
+		for _, name := range []string{computeFile, memoryFile, allocationFile} {
 			file := n.roots.SysPath("bus/pci/devices", device, name)
 			if _, err := os.Lstat(file); err != nil {
-				break // the memory mode file exists only with the compute mode file
+				continue // a driver may have no memory modes, and none has an allocation before Linux 7.1
 			}
 			all = append(all, file)
 		}

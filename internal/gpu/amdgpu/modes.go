@@ -68,6 +68,10 @@ func readModes(own sysfs.Dir, g *partition.GPU) (shown bool, err error) {
 	if err != nil {
 		return true, err
 	}
+	allocation, err := readMode(own, allocationFile, parseAllocation)
+	if err != nil {
+		return true, err
+	}
 	writable, err := ownerWritable(own, computeFile)
 	if err != nil {
 		return true, err
@@ -75,8 +79,14 @@ func readModes(own sysfs.Dir, g *partition.GPU) (shown bool, err error) {
 	model, _ := partition.LookupModel(partition.AMD, g.Device)
 	g.Compute, g.Memory = compute, memory
 	g.AvailableCompute, g.AvailableMemory = availableCompute, availableMemory
+	g.Allocation = allocation
 	g.ReadOnly = model.Virtual || !writable
 	return true, nil
+}
+
+// parseAllocation parses the driver's name, which is in upper case.
+func parseAllocation(text string) (partition.Allocation, error) {
+	return partition.ParseAllocation(strings.ToLower(text))
 }
 
 func readMode[M ~string](own sysfs.Dir, file string, parse func(string) (M, error)) (M, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -59,7 +60,33 @@ func (n *detailReader) readAll(devices []*gpu.Device) error {
 	for _, p := range parts {
 		p.Card = cards[p.Minor]
 	}
-	return errors.Join(err, n.readMemory(parts))
+	err = errors.Join(err, n.readMemory(parts))
+	for _, d := range devices {
+		divideDomains(d)
+	}
+	return err
+}
+
+// divideDomains sets each partition's size to its equal share of its memory domain if KFD shows the
+// whole domain for each. The partitions together then have the GPU's memory. The driver computes the
+// size with the allocation that is set when KFD adds the partition (amdgpu_amdkfd_xcp_memory_size):
+// it is capping then, but another driver may show the domain. For an APU nothing shows which size it
+// is. No driver that shows the domain was seen on hardware.
+func divideDomains(d *gpu.Device) {
+	domains := d.Memory.Domains()
+	if d.Allocation != partition.All || domains == 0 || len(d.Parts) <= domains {
+		return
+	}
+	var sum, most uint64
+	for _, p := range d.Parts {
+		sum, most = sum+p.Bytes, max(most, p.Bytes)
+	}
+	if most > d.Bytes || sum <= d.Bytes+d.Bytes/64 {
+		return
+	}
+	for i := range d.Parts {
+		d.Parts[i].Bytes /= uint64(len(d.Parts) / domains)
+	}
 }
 
 // readMemory reads memory sizes and ids from the KFD nodes.

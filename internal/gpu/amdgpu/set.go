@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -73,13 +74,13 @@ func (e *MismatchError) Hint() string {
 type modeSetter struct {
 	roots   gpu.Roots
 	busy    retry // of a write to a busy GPU
-	writes  pendingWrites
+	writes  *pendingWrites
 	library *smiSetter // nil: modes are written to sysfs
 	check   *checkEvidence
 }
 
 func newModeSetter(r gpu.Roots, s settings, check *checkEvidence) *modeSetter {
-	m := &modeSetter{roots: r, busy: s.busy, check: check}
+	m := &modeSetter{roots: r, busy: s.busy, writes: &pendingWrites{}, check: check}
 	if s.setThroughSMI {
 		m.library = newSMISetter(*s.smi, r)
 	}
@@ -120,6 +121,19 @@ func (m *modeSetter) setMemory(ctx context.Context, gpu partition.Address, to pa
 	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, memoryFile), to: string(to)}
 	now, err := m.set(ctx, &c, m.busy.until())
 	if err == nil && now != c.to && now != c.from {
+		err = &MismatchError{gpu, c.file, c.to, now}
+	}
+	return err
+}
+
+// setAllocation sets how much memory each partition may allocate, and reads it back. The undo is
+// setAllocation with the old mode. The driver takes no lock for it and does not refuse it while the GPU
+// is in use. AMD's library is not used for it.
+func (m *modeSetter) setAllocation(ctx context.Context, gpu partition.Address, to partition.Allocation) error {
+	sysfsOnly := modeSetter{roots: m.roots, busy: m.busy, writes: m.writes}
+	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, allocationFile), to: strings.ToUpper(string(to))}
+	now, err := sysfsOnly.set(ctx, &c, m.busy.until())
+	if err == nil && now != c.to {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
 	return err

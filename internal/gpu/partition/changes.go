@@ -10,6 +10,9 @@ type Change struct {
 	// reloaded. No partition of it stays, and no process can keep it open.
 	Whole bool
 
+	// KeepsUsers reports that all partitions stay as they are, with their users. The other fields are empty.
+	KeepsUsers bool
+
 	// The following fields are for a GPU with MIG that is not changed as a whole. Each instance has
 	// a placement. An instance that is created again with other compute instances is in Removed and
 	// in Created.
@@ -38,22 +41,24 @@ func (s Steps) Changes(have []GPU) []Change {
 
 // change returns what the plan does to one GPU, and false if it does nothing.
 func (s Steps) change(g GPU) (Change, bool) {
-	c, concerned := Change{GPU: g.Address}, false
+	c, concerned := Change{GPU: g.Address, KeepsUsers: true}, false
 	shape := g.Shape()
 	for _, step := range s {
 		if !step.concerns(g) {
 			continue
 		}
 		concerned = true
+		c.KeepsUsers = c.KeepsUsers && step.Kind.KeepsUsers()
 		switch step.Kind {
+		case SetAllocation:
 		case DestroyInstances, CreateInstances:
 			shape = shape.AfterStep(step)
 		default:
 			c.Whole = true
 		}
 	}
-	if !concerned || c.Whole || g.MIG == nil {
-		c.Whole = concerned
+	if !concerned || c.Whole || c.KeepsUsers || g.MIG == nil {
+		c.Whole = concerned && !c.KeepsUsers
 		return c, concerned
 	}
 	for _, i := range g.MIG.Instances {

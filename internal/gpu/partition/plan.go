@@ -7,8 +7,8 @@ import (
 )
 
 // Plan returns the steps from the current state to the wanted layout. First come all memory
-// requests, and one driver reload if there is a request. Then come the compute switches and
-// the MIG steps. A GPU that already has its shape has no step.
+// requests, and one driver reload if there is a request. Then come the compute switches, the
+// memory allocations, which the driver resets before, and the MIG steps. A GPU that already has its shape has no step.
 //
 // The compute switches after a reload are a forecast, since the driver selects a compute
 // mode when it loads. The caller reads the state and plans again after the reload. The
@@ -43,7 +43,22 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 			steps = append(steps, Step{Kind: SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(w.Compute)})
 		}
 	}
+	steps = append(steps, allocationSteps(want, byAddress(have), Forecast(have, steps))...)
 	return append(steps, migSteps(want, gpus, fits)...), nil
+}
+
+// allocationSteps returns a step for each GPU that does not have its memory allocation after the steps
+// before.
+func allocationSteps(want Layout, have, then []GPU) Steps {
+	var steps Steps
+	for i, g := range then {
+		w := want.Shapes[g.Address]
+		if w.MIG != nil || w.Allocation == "" || w.Allocation == g.Allocation {
+			continue
+		}
+		steps = append(steps, Step{Kind: SetAllocation, GPU: g.Address, From: string(g.Allocation), To: string(w.Allocation), Again: w.Allocation == have[i].Allocation})
+	}
+	return steps
 }
 
 // memorySteps returns one request for each hive with a GPU that has another memory mode than the
@@ -104,7 +119,7 @@ func Forecast(have []GPU, steps Steps) []GPU {
 
 // applyShape sets the state after a step that takes effect immediately.
 func applyShape(g *GPU, s Shape) {
-	g.Compute, g.MIG, g.MIGPending = s.Compute, s.MIG, false
+	g.Compute, g.Allocation, g.MIG, g.MIGPending = s.Compute, s.Allocation, s.MIG, false
 }
 
 // applyReload sets the state after a driver load. pending is the requested memory mode, ""
@@ -118,6 +133,7 @@ func applyReload(g *GPU, pending Memory) {
 	if c := g.Memory.AutoCompute(); c != "" {
 		g.Compute = c
 	}
+	g.Allocation = g.Allocation.reset()
 }
 
 // Fits returns the reason why the profile does not fit the GPUs; nil if it fits.

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -179,7 +180,7 @@ func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
 		if group.Dynamic {
 			m = g.withMadeMode(m)
 		}
-		return Shape{Mode: m}
+		return Shape{Mode: m, Allocation: cmp.Or(group.Allocation, p.Allocation, g.Allocation)}
 	}
 	if group.Dynamic && group.MIG != nil {
 		m := g.withMade(*group.MIG)

@@ -4,7 +4,8 @@ package partition
 // unknown.
 type Shape struct {
 	Mode
-	MIG *MIG `json:"mig,omitempty"` // nil for a GPU with modes
+	Allocation Allocation `json:"memory_allocation,omitempty"` // "" if the driver shows none
+	MIG        *MIG       `json:"mig,omitempty"`               // nil for a GPU with modes
 }
 
 // String returns the short form: "CPX/NPS4", "3g.40gb, 2 × 2g.20gb", "MIG off".
@@ -20,13 +21,17 @@ func (s Shape) Key() string {
 	if s.MIG != nil {
 		return s.MIG.key()
 	}
-	return s.Mode.String()
+	if s.Allocation == "" {
+		return s.Mode.String()
+	}
+	return s.Mode.String() + " " + string(s.Allocation)
 }
 
-// Same reports whether no step is needed from one shape to the other.
+// Same reports whether no step is needed from one shape to the other. An unknown allocation equals
+// every other one.
 func (s Shape) Same(o Shape) bool {
 	if s.MIG == nil || o.MIG == nil {
-		return s.MIG == o.MIG && s.Mode == o.Mode
+		return s.MIG == o.MIG && s.Mode == o.Mode && (s.Allocation == o.Allocation || s.Allocation == "" || o.Allocation == "")
 	}
 	return s.MIG.Same(*o.MIG)
 }
@@ -36,6 +41,9 @@ func (s Shape) AfterStep(step Step) Shape {
 	switch step.Kind {
 	case SwitchCompute:
 		s.Compute = Compute(step.To)
+		s.Allocation = s.Allocation.reset()
+	case SetAllocation:
+		s.Allocation = Allocation(step.To)
 	case DestroyInstances, CreateInstances:
 		m := step.Geometry()
 		s.MIG = &m

@@ -14,6 +14,8 @@ const (
 	ReloadDriver  Kind = "reload"  // unload and load the driver, for all its GPUs
 	SwitchCompute Kind = "compute" // switch the compute mode of one GPU
 
+	SetAllocation Kind = "allocation" // set the memory allocation of one GPU, which may be in use
+
 	DestroyInstances Kind = "mig-clear" // destroy instances of one GPU
 	SetMIGMode       Kind = "mig-mode"  // turn MIG on or off for one GPU
 	CreateInstances  Kind = "mig-fill"  // create instances of one GPU
@@ -21,7 +23,7 @@ const (
 
 // kinds lists them in that order.
 func kinds() []Kind {
-	return []Kind{RequestMemory, ReloadDriver, SwitchCompute, DestroyInstances, SetMIGMode, CreateInstances}
+	return []Kind{RequestMemory, ReloadDriver, SwitchCompute, SetAllocation, DestroyInstances, SetMIGMode, CreateInstances}
 }
 
 // Vendor returns the vendor whose GPUs have steps of the kind.
@@ -48,7 +50,10 @@ func (k Kind) SingleGPU() bool { return k != RequestMemory && !k.Reloads() }
 func (k Kind) Observable() bool { return k != RequestMemory }
 
 // Concurrent reports whether steps of the kind may run concurrently.
-func (k Kind) Concurrent() bool { return k == SwitchCompute || k.mig() }
+func (k Kind) Concurrent() bool { return k == SwitchCompute || k == SetAllocation || k.mig() }
+
+// KeepsUsers reports whether the partitions of the GPU stay as they are, with their users.
+func (k Kind) KeepsUsers() bool { return k == SetAllocation }
 
 // Follows reports whether the kind comes after the other in a plan.
 func (k Kind) Follows(other Kind) bool {
@@ -67,6 +72,7 @@ type Step struct {
 	Kept  *MIG `json:"kept,omitempty"`  // other instances of the GPU, which stay; nil: none
 	Alone bool `json:"-"`               // the other instances of the GPU are not known; they stay, and are not compared
 	Reset bool `json:"reset,omitempty"` // switching MIG resets the GPU
+	Again bool `json:"again,omitempty"` // an allocation that the GPU has before the plan, and that the plan resets
 }
 
 // MayRevert reports whether the driver is known to report success for such a step and to show
@@ -85,6 +91,11 @@ func (s Step) String() string {
 		return fmt.Sprintf("request %s for %s (now %s)", s.To, s.GPU, s.From)
 	case ReloadDriver:
 		return "reload the driver"
+	case SetAllocation:
+		if s.Again {
+			return fmt.Sprintf("set the memory allocation of %s to %s again, since the driver resets it", s.GPU, s.To)
+		}
+		return fmt.Sprintf("set the memory allocation of %s from %s to %s", s.GPU, s.From, s.To)
 	}
 	if s.Kind.mig() {
 		return s.migText()
@@ -105,6 +116,9 @@ func (s Step) DoneText(back bool) string {
 		return "reloaded the driver"
 	case DestroyInstances, SetMIGMode, CreateInstances:
 		return s.migDone(back)
+	}
+	if s.Kind == SetAllocation {
+		return fmt.Sprintf("set the memory allocation of %s from %s to %s", s.GPU, s.From, s.To)
 	}
 	again := ""
 	if back {
@@ -132,6 +146,11 @@ func (s Steps) GPUs() []Address {
 // Reloads reports whether the plan reloads a driver.
 func (s Steps) Reloads() bool {
 	return slices.ContainsFunc(s, func(st Step) bool { return st.Kind.Reloads() })
+}
+
+// KeepsUsers reports whether every step leaves the partitions as they are, with their users.
+func (s Steps) KeepsUsers() bool {
+	return !slices.ContainsFunc(s, func(st Step) bool { return !st.Kind.KeepsUsers() })
 }
 
 // NextBatch splits off the steps that run next, concurrently. After an observable batch, the

@@ -11,14 +11,17 @@ type Unsupported struct {
 	All             bool      // they are all GPUs of the node with modes (or with MIG)
 	Model           string    // "" if unknown
 	Want            Shape
-	Reason          string    // set if the reason is no list of accepted modes
-	AcceptedCompute []Compute // accepted with the wanted memory mode; nil if unknown
-	AcceptedMemory  []Memory  // accepted memory modes, if the wanted one is not
+	Allocation      Allocation // set if the driver has no memory allocation mode
+	Reason          string     // set if the reason is no list of accepted modes
+	AcceptedCompute []Compute  // accepted with the wanted memory mode; nil if unknown
+	AcceptedMemory  []Memory   // accepted memory modes, if the wanted one is not
 }
 
 func (e *Unsupported) Error() string {
 	who, do := e.subject()
 	switch {
+	case e.Allocation != "":
+		return fmt.Sprintf("%s %s not support memory-allocation = \"%s\": the driver shows no compute_partition_mem_alloc_mode, which Linux 7.1 and later have", who, do, e.Allocation)
 	case e.Reason != "":
 		return fmt.Sprintf("%s cannot be set to %s: %s", who, e.Want, e.Reason)
 	case e.AcceptedMemory != nil:
@@ -69,7 +72,7 @@ func (e *Unsupported) subject() (who, do string) {
 // mergeUnsupported adds e to the entry with the same reason, or to the list.
 func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 	for _, other := range all {
-		if other.Model == e.Model && other.Want.Same(e.Want) && other.Reason == e.Reason &&
+		if other.Model == e.Model && other.Allocation == e.Allocation && other.Want.Same(e.Want) && other.Reason == e.Reason &&
 			slices.Equal(other.AcceptedCompute, e.AcceptedCompute) && slices.Equal(other.AcceptedMemory, e.AcceptedMemory) {
 			other.GPUs = append(other.GPUs, e.GPUs...)
 			return all
@@ -82,11 +85,17 @@ func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 // accepted.
 func check(g GPU, want Layout, fits packCache) *Unsupported {
 	w, ok := want.Shapes[g.Address]
-	if !ok || w.Same(g.Shape()) {
-		return nil
-	}
 	model, _ := LookupModel(g.Vendor, g.Device)
 	e := &Unsupported{GPUs: []Address{g.Address}, Model: model.Name, Want: w}
+	switch {
+	case !ok:
+		return nil
+	case w.MIG == nil && w.Allocation != "" && g.MIG == nil && g.Allocation == "":
+		e.Allocation = w.Allocation
+		return e
+	case w.Same(g.Shape()), g.MIG == nil && w.MIG == nil && w.Mode == g.Mode():
+		return nil
+	}
 	if g.MIG != nil || w.MIG != nil {
 		if e.Reason = checkMIG(g, w, fits); e.Reason == "" {
 			return nil

@@ -65,6 +65,7 @@ func singleGPUs(t *testing.T, p product) {
 				{"one GPU after another", oneAfterAnother},
 				{"change refused by a budget", budgetRefuses},
 				{"older driver checks all GPUs", olderBusyCheck},
+				{"memory allocation of a newer kernel", memoryAllocation},
 				{"modes made for leases", modesMade},
 			} {
 				t.Run(s.name, func(t *testing.T) { s.run(m.in(t)) })

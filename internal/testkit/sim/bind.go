@@ -13,6 +13,8 @@ func bind(n *Node, b *board) {
 	if b.Chip.XCC > 0 {
 		b.compute = modeAtLoad(b.Chip, b.memory, n.params.Mode)
 		b.config = b.compute
+		b.allocates = n.opts.Allocation || b.recorded != nil && b.recorded.allocation != ""
+		b.resetAllocation()
 	}
 	n.changed()
 }

@@ -18,9 +18,13 @@ type board struct {
 	bindings int  // how often it was bound
 	compute  partition.Compute
 	memory   partition.Memory
-	pending  partition.Memory  // requested with a write to the driver
-	next     partition.Memory  // the requested mode, which the firmware got when the driver was unloaded
-	config   partition.Compute // the mode that is selected in compute_partition_config
+
+	allocates  bool // the driver has the memory allocation mode
+	allocation partition.Allocation
+
+	pending partition.Memory  // requested with a write to the driver
+	next    partition.Memory  // the requested mode, which the firmware got when the driver was unloaded
+	config  partition.Compute // the mode that is selected in compute_partition_config
 
 	resetting bool // the hive is in reset: reads and writes are refused
 	switching bool
@@ -35,6 +39,13 @@ func (b *board) partitions() int {
 		return 1
 	}
 	return b.compute.Partitions(b.Chip.XCC)
+}
+
+// resetAllocation is the end of amdgpu_xcp_init: each load and each switch selects capping.
+func (b *board) resetAllocation() {
+	if b.allocates {
+		b.allocation = partition.Capping
+	}
 }
 
 func (b *board) gpuUUID() string {

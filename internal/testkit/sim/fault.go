@@ -17,13 +17,14 @@ type Op string
 
 // The operations.
 const (
-	OpCompute Op = "compute" // a write to current_compute_partition
-	OpMemory  Op = "memory"  // a write to current_memory_partition
-	OpRead    Op = "read"    // a read of a partition file
-	OpUnload  Op = "unload"
-	OpLoad    Op = "load" // with a GPU: the driver's probe of that GPU
-	OpNow     Op = "now"  // no operation: the fault occurs immediately; only for Vanish and Appear
-	OpShow    Op = "show" // a file has other properties until the faults are cleared
+	OpCompute    Op = "compute"    // a write to current_compute_partition
+	OpMemory     Op = "memory"     // a write to current_memory_partition
+	OpAllocation Op = "allocation" // a write to compute_partition_mem_alloc_mode
+	OpRead       Op = "read"       // a read of a partition file
+	OpUnload     Op = "unload"
+	OpLoad       Op = "load" // with a GPU: the driver's probe of that GPU
+	OpNow        Op = "now"  // no operation: the fault occurs immediately; only for Vanish and Appear
+	OpShow       Op = "show" // a file has other properties until the faults are cleared
 )
 
 // Fault is an error of one operation. Fields with their zero value have no effect.
@@ -63,7 +64,7 @@ type Fault struct {
 
 // Check returns an error if the fault is not valid.
 func (f Fault) Check() error {
-	ops := []Op{OpCompute, OpMemory, OpRead, OpUnload, OpLoad, OpNow, OpShow}
+	ops := []Op{OpCompute, OpMemory, OpAllocation, OpRead, OpUnload, OpLoad, OpNow, OpShow}
 	switch {
 	case !slices.Contains(ops, f.Op):
 		return fmt.Errorf("unknown operation %q: there are %s", f.Op, partition.List(ops))

@@ -14,6 +14,8 @@ const (
 	computeFile = "current_compute_partition"
 	memoryFile  = "current_memory_partition"
 	configFile  = "xcp_config"
+
+	allocationFile = "compute_partition_mem_alloc_mode"
 )
 
 // SetCompute is a write to current_compute_partition. A switch cannot be interrupted.
@@ -62,8 +64,36 @@ func endSwitch(n *Node, b *board, mode partition.Compute, fault Fault) error {
 	}
 	if !fault.Wrong {
 		b.compute, b.config = mode, mode
+		b.resetAllocation()
 		b.switches++
 		n.topology++
+	}
+	return fault.late()
+}
+
+// SetAllocation is a write to compute_partition_mem_alloc_mode
+// (amdgpu_gfx_set_compute_partition_mem_alloc_mode, Linux 7.1). It takes no lock: neither a process
+// nor a switch makes it fail. A prefix of the name's length is enough, in upper or lower case.
+func (n *Node) SetAllocation(ctx context.Context, a partition.Address, text string) error {
+	b, err := countWrite(n, a, allocationFile)
+	if err != nil {
+		return err
+	}
+	fault, err := meet(ctx, n, OpAllocation, b, allocationFile)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return syscall.ENODEV
+	}
+	mode, ok := prefix(partition.Allocations(), text)
+	if !ok {
+		return syscall.EINVAL
+	}
+	if !fault.Wrong {
+		b.allocation = mode
 	}
 	return fault.late()
 }

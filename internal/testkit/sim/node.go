@@ -22,6 +22,7 @@ type Options struct {
 	Settle        time.Duration // KFD's teardown of a process is asynchronous: a GPU is busy that much longer
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
+	Allocation    bool          // Linux 7.1: GPUs with partitions have compute_partition_mem_alloc_mode
 	OldMinors     bool          // kernels before 6.12: there are only 64 DRM minors of each kind
 	Modeset       bool          // nvidia_drm has modeset=1, and so holds the GPUs
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
@@ -107,6 +108,9 @@ func boot(n *Node) {
 			b.memory = b.Chip.Memory[0]
 		}
 		bind(n, b)
+		if b.recorded != nil {
+			b.allocation = b.recorded.allocation
+		}
 		b.resume()
 	}
 }
@@ -157,7 +161,7 @@ func (n *Node) State() State {
 			continue
 		}
 		g := GPUState{
-			Address: b.Address, Compute: b.compute, Memory: b.memory, Pending: b.pending,
+			Address: b.Address, Compute: b.compute, Memory: b.memory, Allocation: b.allocation, Pending: b.pending,
 			Bound: b.bound, Vanished: b.vanished, Switches: b.switches, Writes: maps.Clone(b.writes),
 		}
 		if b.bound && b.Chip.AMD() {

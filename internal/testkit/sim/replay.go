@@ -15,13 +15,14 @@ import (
 
 // recorded is the state of a board that comes from a record.
 type recorded struct {
-	mode   partition.Mode    // at boot
-	config partition.Compute // selection of compute_partition_config
-	plain  bool              // the driver has no compute_partition_config
-	texts  map[string]string // files whose content does not depend on the state
-	errors map[string]Errno  // of reads of partition files, by name
-	nvml   *nvml.GPU
-	resets bool // the kernel can reset the function
+	mode       partition.Mode       // at boot
+	allocation partition.Allocation // at boot; "": the driver has none
+	config     partition.Compute    // selection of compute_partition_config
+	plain      bool                 // the driver has no compute_partition_config
+	texts      map[string]string    // files whose content does not depend on the state
+	errors     map[string]Errno     // of reads of partition files, by name
+	nvml       *nvml.GPU
+	resets     bool // the kernel can reset the function
 }
 
 // ReadKind returns the node of a record file.
@@ -179,6 +180,7 @@ func (b *Board) addAMD(r record.Record) {
 	c.Locked = !writable(compute.Mode)
 	b.addTopology(r)
 	b.recorded.mode = partition.Mode{Compute: partition.Compute(compute.Text), Memory: partition.Memory(textOf(r, a, memoryFile))}
+	b.recorded.allocation = partition.Allocation(strings.ToLower(textOf(r, a, allocationFile)))
 	c.Memory = modesIn[partition.Memory](textOf(r, a, "available_memory_partition"))
 	if len(c.Memory) == 0 && b.recorded.mode.Memory != "" {
 		c.Memory = []partition.Memory{b.recorded.mode.Memory}

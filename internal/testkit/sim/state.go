@@ -30,15 +30,16 @@ type State struct {
 
 // GPUState is the state of one GPU.
 type GPUState struct {
-	Address    partition.Address `json:"address"`
-	Compute    partition.Compute `json:"compute,omitempty"` // "" if no driver is bound
-	Memory     partition.Memory  `json:"memory,omitempty"`
-	Pending    partition.Memory  `json:"pending,omitempty"` // active after the next load
-	Bound      bool              `json:"bound"`
-	Vanished   bool              `json:"vanished,omitempty"`
-	Partitions int               `json:"partitions"`
-	Switches   int               `json:"switches"`         // number of completed compute switches
-	Writes     map[string]int    `json:"writes,omitempty"` // number of writes, by file
+	Address    partition.Address    `json:"address"`
+	Compute    partition.Compute    `json:"compute,omitempty"` // "" if no driver is bound
+	Memory     partition.Memory     `json:"memory,omitempty"`
+	Allocation partition.Allocation `json:"allocation,omitempty"` // "" before Linux 7.1
+	Pending    partition.Memory     `json:"pending,omitempty"`    // active after the next load
+	Bound      bool                 `json:"bound"`
+	Vanished   bool                 `json:"vanished,omitempty"`
+	Partitions int                  `json:"partitions"`
+	Switches   int                  `json:"switches"`         // number of completed compute switches
+	Writes     map[string]int       `json:"writes,omitempty"` // number of writes, by file
 }
 
 // Mode returns the present modes of the GPU.

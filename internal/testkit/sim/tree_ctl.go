@@ -15,6 +15,7 @@ import (
 //	use     write a [Using]
 //	allow   write an [Allowance]; read them
 //	check   write "gpu" or "node": what KFD checks before a switch
+//	allocation write "on" or "off": whether the driver has compute_partition_mem_alloc_mode (Linux 7.1)
 //	reset   write any text: the node gets its state after boot
 //	state   read the state
 //
@@ -27,6 +28,7 @@ func addCtl(n *Node, t tree) {
 	t.put("ctl/use", control(nil, c.use))
 	t.put("ctl/allow", control(func() any { return n.State().Allowed }, c.allow))
 	t.put("ctl/check", control(nil, c.check))
+	t.put("ctl/allocation", control(nil, c.allocation))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))
 }
@@ -126,6 +128,25 @@ func (c controls) check(_ context.Context, text string) error {
 		return syscall.EINVAL
 	}
 	lockNode(c.node, check == "node")
+	return nil
+}
+
+func (c controls) allocation(_ context.Context, text string) error {
+	word := strings.TrimSpace(text)
+	if word != "on" && word != "off" {
+		return syscall.EINVAL
+	}
+	n := c.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.opts.Allocation = word == "on"
+	for _, b := range n.boards {
+		if b.allocation = ""; b.Chip.XCC > 0 {
+			b.allocates = n.opts.Allocation
+			b.resetAllocation()
+		}
+	}
+	n.changed()
 	return nil
 }
 

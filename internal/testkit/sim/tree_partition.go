@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"dcm/internal/gpu/partition"
 )
@@ -33,6 +34,9 @@ func addPartitionFiles(n *Node, t tree, b *board) {
 		t.text("available_memory_partition", partition.List(c.Memory))
 	}
 	t.put(memoryFile, memory)
+	if b.allocates {
+		t.put(allocationFile, store(show(allocationFile, func() string { return strings.ToUpper(string(b.allocation)) }), n.SetAllocation))
+	}
 
 	if b.recorded != nil && b.recorded.plain {
 		return

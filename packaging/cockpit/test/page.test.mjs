@@ -39,6 +39,15 @@ const account = () => ({
     expected: { missing: ["0000:26:00.0"] },
 });
 
+test("the memory allocation is shown if it is not the driver's default", () => {
+    const a = account();
+    Object.assign(a.gpus[0].mode, { memory_allocation: "all" });
+    Object.assign(a.gpus[0].want, { memory_allocation: "capping" });
+    const [card] = model(a).gpus;
+    assert.equal(card.mode, "CPX/NPS4 (memory all)");
+    assert.equal(card.want, "CPX/NPS4");
+});
+
 test("each module of the page is valid JavaScript", () => {
     for (const name of readdirSync(new URL("..", import.meta.url)).filter(f => f.endsWith(".js"))) {
         const { stderr } = spawnSync(process.execPath, ["--input-type=module", "--check"], { input: source(name), encoding: "utf8" });

@@ -124,7 +124,9 @@ func (w *idleWait) limitToRest(ctx context.Context) error {
 	var gpus []partition.Address
 	if d.SingleGPUs() {
 		for _, c := range d.Steps.Changes(d.GPUs) {
-			gpus = append(gpus, c.GPU)
+			if !c.KeepsUsers {
+				gpus = append(gpus, c.GPU)
+			}
 		}
 	}
 	return w.limit(gpus)

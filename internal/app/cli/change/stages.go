@@ -51,6 +51,8 @@ func (s stage) text() string {
 	case len(s.steps) == 1:
 	case s.kind == partition.SwitchCompute:
 		what = "switch " + gpus + " to " + s.to()
+	case s.kind == partition.SetAllocation:
+		what = "set the memory allocation of " + gpus + " to " + s.to()
 	case s.kind == partition.DestroyInstances:
 		what = "destroy MIG instances of " + gpus
 	case s.kind == partition.SetMIGMode:

@@ -81,6 +81,7 @@ max-down = 2
 [profiles.whole]
 compute = "CPX"
 memory  = "NPS4"
+memory-allocation = "all"
 
 [profiles.mixed]
 memory = "NPS1"
@@ -91,6 +92,7 @@ count   = 2
 [[profiles.mixed.group]]
 compute = "DPX"
 gpus    = ["0c:00.0"]
+memory-allocation = "capping"
 [[profiles.mixed.group]]
 compute = "SPX"
 count   = "rest"
