@@ -38,6 +38,24 @@ func oldKernel(f *facts) []problem {
 	return []problem{{"kernel", fmt.Sprintf("too old (found %s, want 5.15)", f.kernel)}}
 }
 
+// clearedSince returns the first stable kernel of each series that clears memory of the GPU before it gives it
+// to a process of KFD. Other series before 7.1 and kernels of distributions, which count otherwise, are unknown.
+func clearedSince() []string { return []string{"6.6.140", "6.12.90", "6.18.32", "7.0.9"} }
+
+// unclearedMemory judges the driver of the kernel alone: that of ROCm has a version of its own.
+func unclearedMemory(f *facts) []problem {
+	now := numbers(f.kernel)
+	if len(f.of(partition.AMD)) == 0 || !f.exists("sys/module/amdgpu") || f.text("sys/module/amdgpu/version") != "" || len(now) < 3 || now[2] == 0 {
+		return nil
+	}
+	for _, first := range clearedSince() {
+		if slices.Equal(now[:2], numbers(first)[:2]) && older(f.kernel, first) {
+			return []problem{{"kernel", fmt.Sprintf("new memory of a GPU may hold data of the last process (found %s, want %s)", f.kernel, first)}}
+		}
+	}
+	return nil
+}
+
 // libraries returns the versions in the names of a library's files, "25.3.0".
 func (f *facts) libraries(name string) (versions []string) {
 	for _, dir := range []string{"usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "opt/rocm/lib", "opt/rocm-*/lib"} {

@@ -18,6 +18,8 @@ func amdChecks() []Check {
 			"boot a newer kernel", requirements, oldKernel},
 		{"amd-library", Warning, "libamd_smi in the library directories and /opt/rocm", "the newest libamd_smi is older than 25.3",
 			"install a newer amd-smi; dcm itself reads and writes sysfs", requirements, oldLibrary},
+		{"amd-memory", Warning, "/proc/sys/kernel/osrelease, version of the amdgpu module", "the kernel gives a process memory of the GPU that may hold data of the last process",
+			"boot Linux 7.1 or later, or 6.6.140, 6.12.90, 6.18.32, 7.0.9 or a later one of these series", "drm/amdkfd: Clear VRAM on allocation (ad52d61d8218), stable kernels of 2026-05-17", unclearedMemory},
 		{"drm-minors", Warning, "/proc/sys/kernel/osrelease, PCI devices", "a kernel before 6.12 has fewer DRM minors than the GPUs and other display devices need",
 			"boot kernel 6.12 or later, or keep the driver of the other display device from loading", "drm_drv.c, 071d583e01c8", fewMinors},
 		{"ast", Warning, "/sys/module/ast, PCI devices", "the ast driver takes DRM minors that partitions need",

@@ -151,6 +151,7 @@ func TestRun_Problems(t *testing.T) {
 		"amd-driver":  {host: healthyAMD().with(tree{"sys/module/amdgpu/version": "6.10.5\n"}), want: "amdgpu: driver too old (found 6.10.5, want 6.12.12)"},
 		"amd-kernel":  {host: healthyAMD().with(tree{"proc/sys/kernel/osrelease": "5.14.0-427.el9\n"}), want: "kernel: too old (found 5.14.0-427.el9, want 5.15)"},
 		"amd-library": {host: healthyAMD().with(tree{"opt/rocm/lib/libamd_smi.so.26.1.0": "", "opt/rocm/lib/libamd_smi.so.24.7": ""}).without("opt/rocm/lib/libamd_smi.so.26.1.0"), want: "libamd_smi: library too old (found 24.7, want 25.3)"},
+		"amd-memory":  {host: healthyAMD().without("sys/module/amdgpu/version").with(tree{"proc/sys/kernel/osrelease": "6.12.89+deb13-amd64\n"}), want: "kernel: new memory of a GPU may hold data of the last process (found 6.12.89+deb13-amd64, want 6.12.90)"},
 		"drm-minors":  {host: eight, want: "kernel: not enough DRM minors (found 64, want 65)"},
 		"ast":         {host: eight.with(tree{"sys/module/ast/initstate": "live\n"}), want: "ast: the display driver of the management controller takes DRM minors", also: []string{"drm-minors"}},
 		"dmem":        {host: healthyAMD().with(tree{"sys/fs/cgroup/cgroup.controllers": "cpu io memory\n"}), want: "kernel: no dmem controller: memory of shared partitions is not capped"},
@@ -269,5 +270,20 @@ func TestManual(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("dcm-check.7 (-table +manual):\n%s", diff)
+	}
+}
+
+// A kernel that clears the memory, and one of which that is unknown, get no remark.
+func TestUnclearedMemory_NoRemark(t *testing.T) {
+	inTree := healthyAMD().without("sys/module/amdgpu/version")
+	for _, kernel := range []string{"6.12.90+deb13-amd64", "6.18.32", "7.0.9", "7.1.0", "7.2.13+deb14-amd64", "6.8.0-79-generic", "6.12.0-55.el10", "6.16.12", "6.12", ""} {
+		for _, f := range Run(inTree.with(tree{"proc/sys/kernel/osrelease": kernel + "\n"}).write(t), Config{}).Findings {
+			if f.ID == "amd-memory" {
+				t.Errorf("kernel %q: %s", kernel, f.Text)
+			}
+		}
+	}
+	if r := Run(healthyAMD().with(tree{"proc/sys/kernel/osrelease": "6.12.89\n"}).write(t), Config{}); len(r.Findings) > 0 {
+		t.Errorf("driver of ROCm: %v", r.Findings)
 	}
 }
