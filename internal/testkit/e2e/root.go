@@ -32,6 +32,9 @@ func Bookworm() Recipe { return Recipe{Suite: "bookworm"} }
 // Trixie has systemd 257, and rpm for tests of the other package.
 func Trixie() Recipe { return Recipe{Suite: "trixie", Packages: []string{"rpm"}} }
 
+// Forky has the systemd of Debian's testing suite, 262 or later.
+func Forky() Recipe { return Recipe{Suite: "forky"} }
+
 // Polkit is trixie with polkit, which authorises users other than root, and with a second
 // message bus.
 func Polkit() Recipe {

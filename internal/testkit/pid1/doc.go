@@ -5,7 +5,7 @@
 //
 // The rules are those of systemd's src/core: transaction.c, job.c, unit.c, unit-dependency-atom.c, service.c,
 // socket.c and path.c. Job types, results and states have the names of org.freedesktop.systemd1(5). Where
-// versions differ, the model is systemd 252.
+// versions differ, the model is systemd 252, or that of [Manager.Version].
 //
 // Not modelled: the unload of unused units, StopWhenUnneeded=, isolation, reload jobs, ExecStop= and
 // ExecStopPost=, watchdogs, cgroups, freezing, user managers, mounts and devices.

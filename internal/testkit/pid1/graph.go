@@ -34,7 +34,7 @@ func RandomGraph(seed uint64, prefix string) Graph {
 	var g Graph
 	var names []string
 	for i := range 2 + r.IntN(4) {
-		f := File{Name: fmt.Sprintf("%s%d.service", prefix, i), StartLimitInterval: 1000 * time.Second, StartLimitBurst: 30, RestartDelay: 200 * time.Millisecond}
+		f := File{Name: fmt.Sprintf("%s%d.service", prefix, i), StartLimitInterval: 1000 * time.Second, StartLimitBurst: 30, RestartDelay: 2 * time.Second}
 		switch r.IntN(6) {
 		case 0:
 			f.Type, f.RemainAfterExit, f.Start = "oneshot", true, Good
@@ -117,11 +117,12 @@ type Show struct {
 	New                           bool // it has another invocation than after the step before
 }
 
-// Play returns the states of all units after each step.
-func (g Graph) Play() []map[string]Show {
-	p := &player{failed: make(map[string]bool)}
+// Play returns the states of all units after each step, with a version of systemd. If a program ends by itself at
+// the same time as others end by a signal, it is the last or, with early, the first to end. A host shows either.
+func (g Graph) Play(version int, early bool) []map[string]Show {
+	p := &player{failed: make(map[string]bool), early: early}
 	m := New(p, g.Files)
-	p.m = m
+	p.m, m.Version = m, version
 	ids := make(map[string]string)
 	var out []map[string]Show
 	for _, s := range g.Steps {
@@ -152,7 +153,9 @@ type player struct {
 	m      *Manager
 	last   int
 	units  []string // of the processes, by PID
-	ended  []func()
+	killed []func() // ends of processes that got a signal
+	ended  []func() // ends of the others
+	early  bool     // the others end first
 	failed map[string]bool
 }
 
@@ -179,7 +182,7 @@ func (p *player) Signal(pid int, kill bool) {
 	if kill {
 		sig = sigKill
 	}
-	p.ended = append(p.ended, func() { p.m.Exited(p.units[pid-1], pid, 0, sig) })
+	p.killed = append(p.killed, func() { p.m.Exited(p.units[pid-1], pid, 0, sig) })
 }
 
 func (*player) Condition(string) bool       { return true }
@@ -188,9 +191,13 @@ func (*player) Log(Event)                   {}
 
 func (p *player) settle() {
 	for {
-		for len(p.ended) > 0 {
-			next := p.ended[0]
-			p.ended = slices.Delete(p.ended, 0, 1)
+		for len(p.killed)+len(p.ended) > 0 {
+			list := &p.killed
+			if len(p.killed) == 0 || p.early && len(p.ended) > 0 {
+				list = &p.ended
+			}
+			next := (*list)[0]
+			*list = slices.Delete(*list, 0, 1)
 			p.m.At(p.m.Now() + time.Millisecond)
 			next()
 		}

@@ -1,9 +1,6 @@
 package pid1
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 type jobKind int
 
@@ -25,6 +22,7 @@ type job struct {
 	kind    jobKind
 	unit    *unit
 	running bool
+	tried   bool // it cannot run until another job has made progress
 }
 
 // conflict reports whether the jobs exclude each other (job_type_is_conflicting).
@@ -46,181 +44,13 @@ func merged(a, b jobKind) jobKind {
 // superset reports whether a includes b (job_type_is_superset).
 func superset(a, b jobKind) bool { return !conflict(a, b) && merged(a, b) == a }
 
-// transaction is a set of jobs that are installed together.
-type transaction struct {
-	m     *Manager
-	jobs  []*planned
-	names map[*unit]*planned
-}
-
-// planned is a job of a transaction.
-type planned struct {
-	kind    jobKind
-	unit    *unit
-	matters bool // the transaction fails without it
-	anchor  bool
-}
-
-// transact queues a job with those that it requires. fail refuses to replace jobs (mode "fail").
-func (m *Manager) transact(kind jobKind, u *unit, fail bool) (*job, error) {
-	if kind == jobTryRestart {
-		if isDown(u.active()) || u.active() == "deactivating" {
-			return nil, nil
-		}
-		kind = jobRestart
-	}
-	t := &transaction{m: m, names: make(map[*unit]*planned)}
-	if err := t.add(kind, u, true); err != nil {
-		return nil, err
-	}
-	t.names[u].anchor = true
-	t.dropRedundant()
-	if err := t.checkOrder(); err != nil {
-		return nil, err
-	}
-	if fail {
-		for _, p := range t.jobs {
-			if j := p.unit.job; j != nil && !superset(p.kind, j.kind) {
-				return nil, fmt.Errorf("%s has '%s' job queued: %w", p.unit.Name, j.kind, ErrDestructive)
-			}
-		}
-	}
-	m.env.Shuffle(len(t.jobs), func(i, k int) { t.jobs[i], t.jobs[k] = t.jobs[k], t.jobs[i] })
-	// systemd was seen to verify first, also without After=.
-	slices.SortStableFunc(t.jobs, func(a, b *planned) int { return first(b) - first(a) })
-	var anchor *job
-	for _, p := range t.jobs {
-		j := m.install(p.kind, p.unit)
-		if p.anchor {
-			anchor = j
-		}
-	}
-	return anchor, nil
-}
-
-func first(p *planned) int {
-	if p.kind == jobVerify {
-		return 1
-	}
-	return 0
-}
-
-// add is transaction_add_job_and_dependencies.
-func (t *transaction) add(kind jobKind, u *unit, matters bool) error {
-	if p := t.names[u]; p != nil {
-		switch {
-		case conflict(p.kind, kind) && !matters:
-			return errNotEffective
-		case conflict(p.kind, kind) && p.matters:
-			return fmt.Errorf("%s: %w", u.Name, ErrConflicting)
-		case conflict(p.kind, kind):
-			p.kind, p.matters = kind, true
-		case superset(p.kind, kind):
-			p.matters = p.matters || matters
-			return nil
-		default:
-			p.kind, p.matters = merged(p.kind, kind), p.matters || matters
-		}
-	} else {
-		p := &planned{kind: kind, unit: u, matters: matters}
-		t.names[u] = p
-		t.jobs = append(t.jobs, p)
-	}
-	if kind == jobStart || kind == jobRestart {
-		for _, o := range u.all(requires, bindsTo) {
-			if err := t.add(jobStart, o, matters); err != nil && err != errNotEffective {
-				return err
-			}
-		}
-		for _, o := range u.all(wants, upholds) {
-			_ = t.add(jobStart, o, false)
-		}
-		for _, o := range u.all(requisite) {
-			if err := t.add(jobVerify, o, matters); err != nil && err != errNotEffective {
-				return err
-			}
-		}
-		for _, o := range u.all(conflicts) {
-			if err := t.add(jobStop, o, matters); err != nil && err != errNotEffective {
-				return err
-			}
-		}
-		for _, o := range u.all(conflictedBy) {
-			_ = t.add(jobStop, o, false)
-		}
-	}
-	if kind == jobStop || kind == jobRestart {
-		for _, o := range u.all(requiredBy, requisiteOf, boundBy, consistsOf) {
-			next := jobStop
-			if kind == jobRestart {
-				if isDown(o.active()) || o.active() == "deactivating" {
-					continue
-				}
-				next = jobRestart
-			}
-			if err := t.add(next, o, matters); err != nil && err != errNotEffective {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// dropRedundant removes jobs that have nothing to do (transaction_drop_redundant).
-func (t *transaction) dropRedundant() {
-	t.jobs = slices.DeleteFunc(t.jobs, func(p *planned) bool {
-		if p.anchor || p.unit.job != nil && conflict(p.kind, p.unit.job.kind) {
-			return false
-		}
-		switch p.kind {
-		case jobStart, jobVerify:
-			return p.unit.active() == "active"
-		case jobStop:
-			return isDown(p.unit.active())
-		}
-		return false
-	})
-}
-
-// checkOrder returns an error for units that are ordered after each other (transaction_verify_order).
-func (t *transaction) checkOrder() error {
-	const open, done = 1, 2
-	state := make(map[*unit]int)
-	var visit func(u *unit) error
-	visit = func(u *unit) error {
-		if state[u] == done {
-			return nil
-		}
-		if state[u] == open {
-			return fmt.Errorf("%s: %w", u.Name, ErrCyclic)
-		}
-		state[u] = open
-		for _, o := range u.edges[after] {
-			if t.names[o] == nil {
-				continue
-			}
-			if err := visit(o); err != nil {
-				return err
-			}
-		}
-		state[u] = done
-		return nil
-	}
-	for _, p := range t.jobs {
-		if err := visit(p.unit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // install is job_install: the job replaces, or is merged into, the job that the unit has.
 func (m *Manager) install(kind jobKind, u *unit) *job {
 	if old := u.job; old != nil {
 		switch {
 		case conflict(old.kind, kind):
 			m.finish(old, "canceled", false)
-		case !old.running || superset(old.kind, kind) && kind != jobRestart:
+		case !old.running || superset(old.kind, kind):
 			old.kind = merged(old.kind, kind)
 			return old
 		default: // it runs, and runs again
@@ -235,19 +65,40 @@ func (m *Manager) install(kind jobKind, u *unit) *job {
 	return j
 }
 
-// dispatch runs the jobs that need not wait.
+// dispatch runs the jobs that need not wait, in the order of the run queue: by type and name of the units
+// (unit_compare_priority).
 func (m *Manager) dispatch() {
-	for again := true; again; {
-		again = false
-		for _, j := range slices.Clone(m.jobs) {
-			if j.running || j.unit.job != j || m.waits(j) {
-				continue
-			}
-			if m.run(j) {
-				again = true
+	for progress := true; ; {
+		if progress {
+			for _, j := range m.jobs {
+				j.tried = false
 			}
 		}
+		j := m.runnable()
+		if j == nil {
+			return
+		}
+		j.tried = true
+		progress = m.run(j)
 	}
+}
+
+// runnable returns the next job of the run queue, nil if there is none.
+func (m *Manager) runnable() (next *job) {
+	for _, j := range m.jobs {
+		if !j.running && !j.tried && (next == nil || earlier(j.unit, next.unit)) && !m.waits(j) {
+			next = j
+		}
+	}
+	return next
+}
+
+// earlier reports whether the job of a is run before the job of b.
+func earlier(a, b *unit) bool {
+	if a.rank != b.rank {
+		return a.rank > b.rank
+	}
+	return a.Name < b.Name
 }
 
 // waits reports whether a job has to wait for the job of another unit (job_is_runnable, job_compare).

@@ -9,12 +9,11 @@ import (
 
 // Errors of a request for a job, as systemd returns them on D-Bus.
 var (
-	ErrNoSuchUnit   = errors.New("NoSuchUnit")
-	ErrOnlyByDep    = errors.New("OnlyByDependency")
-	ErrCyclic       = errors.New("TransactionOrderIsCyclic")
-	ErrConflicting  = errors.New("TransactionJobsConflicting")
-	ErrDestructive  = errors.New("TransactionIsDestructive")
-	errNotEffective = errors.New("no effect")
+	ErrNoSuchUnit  = errors.New("NoSuchUnit")
+	ErrOnlyByDep   = errors.New("OnlyByDependency")
+	ErrCyclic      = errors.New("TransactionOrderIsCyclic")
+	ErrConflicting = errors.New("TransactionJobsConflicting")
+	ErrDestructive = errors.New("TransactionIsDestructive")
 )
 
 // Env is what the model asks of its caller. No method may call the manager.
@@ -42,6 +41,8 @@ type Event struct {
 
 // Manager is PID 1.
 type Manager struct {
+	Version int // of systemd, which differs from 254 on; 0: 252
+
 	env   Env
 	now   time.Duration
 	units map[string]*unit
@@ -64,7 +65,7 @@ func (m *Manager) Load(files []File, dropins map[string]Dropin) {
 	for _, f := range files {
 		u := m.units[f.Name]
 		if u == nil {
-			u = &unit{sub: "dead", result: "success"}
+			u = &unit{sub: "dead", result: "success", rank: slices.Index(ranks, f.kind())}
 			m.units[f.Name] = u
 			m.names = append(m.names, f.Name)
 		}
@@ -151,7 +152,7 @@ func (m *Manager) Request(kind, name, mode string) (id uint64, err error) {
 	if !ok {
 		return 0, fmt.Errorf("no job of type %s", kind)
 	}
-	j, err := m.transact(k, u, mode == "fail")
+	j, err := m.transact(k, u, mode)
 	if j != nil {
 		id = j.id
 	}

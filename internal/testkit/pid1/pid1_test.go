@@ -223,6 +223,69 @@ func TestRequest_Conflicts(t *testing.T) {
 	}
 }
 
+// A start of a unit that waits for its automatic restart is made with that restart.
+func TestStart_InAutoRestart(t *testing.T) {
+	h := newHost(File{Name: "x.service", Start: "run", Restart: "always", RestartDelay: 3 * time.Second})
+	h.start(t, "x.service")
+	h.m.Exited("x.service", h.m.Status("x.service").MainPID, 0, 9)
+	h.request(t, "start", "x.service")
+	h.settle(10 * time.Second)
+	if got := h.m.Status("x.service"); got.Active != "active" || got.Job != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// From systemd 254 on, an automatic restart is a start job. If it fails with dependency, the service stays
+// activating, without a job.
+func TestAutoRestart_DependencyFails(t *testing.T) {
+	for version, want := range map[int]string{252: "running", 257: "auto-restart-queued"} {
+		h := newHost(File{Name: "a.service", Start: "run"},
+			File{Name: "b.service", StartPre: []string{"once"}, Start: "run", Restart: "on-failure", Requisite: []string{"a.service"}})
+		h.m.Version, h.status["once"] = version, 1
+		h.request(t, "restart", "b.service")
+		h.settle(0)
+		h.status["once"] = 0
+		h.settle(20 * time.Second)
+		if got := h.m.Status("b.service"); got.Sub != want || got.Job != "" {
+			t.Errorf("systemd %d: %s (job %q), want %s", version, got.Sub, got.Job, want)
+		}
+	}
+}
+
+// A unit that is down propagates no stop: its job is dropped, and with it those that only this job pulls in.
+func TestStop_OfDownUnit(t *testing.T) {
+	for _, link := range []File{
+		{Name: "c.service", Start: "run", Requisite: []string{"b.service"}},
+		{Name: "c.service", Start: "run", PartOf: []string{"b.service"}},
+	} {
+		h := newHost(File{Name: "a.service", Start: "run"}, File{Name: "b.service", Start: "run", Requires: []string{"a.service"}}, link)
+		h.start(t, "b.service", "c.service")
+		h.request(t, "stop", "b.service")
+		h.settle(2 * time.Second)
+		h.start(t, "b.service", "c.service")
+		h.m.Exited("b.service", h.m.Status("b.service").MainPID, 0, 0)
+		h.request(t, "stop", "a.service")
+		h.settle(4 * time.Second)
+		if got := h.m.Status("c.service").Active; got != "active" {
+			t.Errorf("%+v is %s", link, got)
+		}
+	}
+}
+
+// Jobs without an order between them run in the order of their units' names.
+func TestDispatch_ByName(t *testing.T) {
+	h := newHost(File{Name: "a.service", Start: "run"},
+		File{Name: "b.service", Start: "run", Requisite: []string{"a.service"}},
+		File{Name: "c.service", Start: "run", Requires: []string{"b.service"}, After: []string{"a.service", "b.service"}})
+	h.request(t, "restart", "c.service")
+	h.settle(time.Second)
+	for _, unit := range []string{"b.service", "c.service"} {
+		if got := h.m.Status(unit).Active; got != "inactive" {
+			t.Errorf("%s is %s", unit, got)
+		}
+	}
+}
+
 func TestParseFile(t *testing.T) {
 	got := ParseFile("x.service", "[Unit]\nAfter=a.service b.service\nStartLimitIntervalSec=0\n[Service]\n# Type=simple\nType=notify\nTimeoutStartSec=30min\nRestart=on-failure\nRestartSec=1s\nRestartPreventExitStatus=64\n")
 	want := File{Name: "x.service", Type: "notify", After: []string{"a.service", "b.service"}, StartLimitInterval: Forever, TimeoutStart: 30 * time.Minute, Restart: "on-failure", RestartDelay: time.Second, RestartPrevent: []int{64}}

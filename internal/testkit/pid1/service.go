@@ -20,7 +20,7 @@ func (m *Manager) start(u *unit) string {
 		return "done"
 	case u.sub == "auto-restart", u.active() == "deactivating":
 		return "again"
-	case u.active() == "activating":
+	case u.active() == "activating" && u.sub != "auto-restart-queued":
 		return ""
 	case m.limited(u):
 		u.limitHit = true
@@ -40,7 +40,7 @@ func (m *Manager) start(u *unit) string {
 			return "dependency"
 		}
 	}
-	if s := u.edges[triggers]; u.kind() == ".socket" && len(s) > 0 && !isDown(s[0].active()) && s[0].sub != "auto-restart" {
+	if s := u.edges[triggers]; u.kind() == ".socket" && len(s) > 0 && !isDown(s[0].active()) && !s[0].inAutoRestart() {
 		return "failed" // the service of the socket is active
 	}
 	m.begin(u)
@@ -111,7 +111,8 @@ func (m *Manager) limit(u *unit, d time.Duration) {
 // stop stops a unit that is not down (unit_stop).
 func (m *Manager) stop(u *unit) {
 	switch {
-	case u.kind() != ".service" || u.sub == "auto-restart":
+	case u.kind() != ".service" || u.inAutoRestart():
+		u.flush = u.flush || u.sub == "auto-restart-queued"
 		u.deadline = 0
 		m.set(u, "dead")
 	case u.active() == "deactivating":
@@ -145,7 +146,12 @@ func (m *Manager) due(u *unit) {
 	switch u.sub {
 	case "auto-restart":
 		u.restarts++
-		m.queue(jobRestart, u)
+		if m.Version < 254 {
+			m.queue(jobRestart, u)
+			return
+		}
+		m.set(u, "auto-restart-queued") // also if its job fails with dependency: then it stays so
+		_, _ = m.transact(jobStart, u, "restart-dependencies")
 	case "start-pre", "start":
 		u.result = "timeout"
 		m.terminate(u)

@@ -106,7 +106,7 @@ func (m *Manager) upheld(u *unit) {
 }
 
 // queue requests a job for PID 1 itself.
-func (m *Manager) queue(kind jobKind, u *unit) { _, _ = m.transact(kind, u, false) }
+func (m *Manager) queue(kind jobKind, u *unit) { _, _ = m.transact(kind, u, "replace") }
 
 // triggered is what a socket or path does when the unit that it starts has changed.
 func (m *Manager) triggered(s, u *unit) {

@@ -43,6 +43,9 @@ type Dropin struct {
 
 func (f File) kind() string { return path.Ext(f.Name) }
 
+// ranks are the types in the order of enum UnitType.
+var ranks = []string{".service", ".mount", ".swap", ".socket", ".target", ".device", ".automount", ".timer", ".path", ".slice", ".scope"}
+
 func (f File) oneshot() bool { return f.Type == "oneshot" }
 
 func (f File) withDefaults() File {
@@ -69,6 +72,7 @@ type unit struct {
 	File
 	dropin Dropin
 	edges  map[relation][]*unit // in the order of names
+	rank   int                  // of the unit's type: the highest runs first
 
 	sub        string // SubState
 	result     string
@@ -127,13 +131,16 @@ func activeOf(sub string) string {
 		return "inactive"
 	case "failed":
 		return "failed"
-	case "start-pre", "start", "auto-restart":
+	case "start-pre", "start", "auto-restart", "auto-restart-queued":
 		return "activating"
 	case "stop-sigterm", "stop-sigkill":
 		return "deactivating"
 	}
 	return "active"
 }
+
+// inAutoRestart reports whether a service waits for its automatic restart.
+func (u *unit) inAutoRestart() bool { return u.sub == "auto-restart" || u.sub == "auto-restart-queued" }
 
 func (u *unit) active() string { return activeOf(u.sub) }
 
