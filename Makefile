@@ -215,7 +215,7 @@ test: race bin/summary product
 	cd $(NESTED) && $(CURDIR)/bin/summary -count=1 -timeout=0 ./...
 	DCM_E2E=require DCM_TIER=$(TIER) DCM_PRODUCT=$(abspath $(PRODUCT)) bin/summary -count=1 -timeout=0 \
 		./internal/testkit/e2e $(filter-out $(RACY:%=dcm/internal/%),$(shell $(GO) list ./...))
-	$(MAKE) histories HISTORIES=20s FIRST=1
+	$(MAKE) histories HISTORIES=20s FIRST=1 SEEDS=3000
 
 TIER = test
 
@@ -344,10 +344,11 @@ tested-on:
 # Random histories of a host in one process, for HISTORIES, from the seed FIRST. Each test of the package plays some
 # for two seconds. make test plays the same seeds each time, since a new violation fails.
 HISTORIES ?= 1m
+SEEDS ?= 0
 FIRST ?= $(shell date +%s)
 .PHONY: histories
 histories:
-	$(GO) test -count=1 -timeout=0 -v -run 'TestHistories|TestKnown' ./internal/testkit/histories -args -histories $(HISTORIES) -first $(FIRST)
+	$(GO) test -count=1 -timeout=0 -v -run 'TestHistories|TestKnown' ./internal/testkit/histories -args -histories $(HISTORIES) -first $(FIRST) -seeds $(SEEDS)
 
 # Each fuzz target for FUZZ. Seeds and earlier findings run with every go test.
 fuzz:

@@ -50,6 +50,10 @@ func TestMissing(t *testing.T) {
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 7, Left: 8, Exited: 9, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 7, Exited: 10, Left: 11}),
 		}, false, []string{"b.service"}},
+		{"its BindsTo= unit ended, and was started and ended again", []down{
+			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
+			unit("b.service", "3", "failed", "exit-code", systemd.End{Began: 20, Exited: 21, Left: 22}),
+		}, false, []string{"a.service", "b.service"}},
 		{"its BindsTo= unit was stopped by an administrator", []down{
 			unit("a.service", "2", "inactive", "success", systemd.End{Began: 10, Left: 12, Exited: 13, Bound: []string{"b.service"}}),
 			unit("b.service", "2", "inactive", "success", systemd.End{Began: 9, Left: 11, Exited: 12}),

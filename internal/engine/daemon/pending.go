@@ -112,9 +112,10 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 	case u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
 		return true
 	}
-	// PID 1 stops a unit that is bound to one that has ended.
+	// PID 1 stops a unit that is bound to one that has ended. If the other one was started after that and ended
+	// again, an earlier end of it has stopped the unit, and PID 1 knows only the last end.
 	return slices.ContainsFunc(u.end.Bound, func(name string) bool {
 		other, ok := others[name]
-		return ok && other.end.Left <= u.end.Left
+		return ok && (other.end.Left <= u.end.Left || u.end.Left <= other.end.Began)
 	})
 }

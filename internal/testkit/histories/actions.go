@@ -53,8 +53,8 @@ func (w *world) make(verb, argument string) error {
 	case "use":
 		w.checks.commanded(false)
 		w.command("dcm use "+argument, runstate.Asked{}, func() {
-			w.files.admin, w.files.selection = w.plan.config(argument), ""
-			w.configEvent()
+			w.files.profile, w.files.selection = argument, ""
+			w.edit()
 		})
 	case "apply":
 		return w.apply(argument)
@@ -66,9 +66,14 @@ func (w *world) make(verb, argument string) error {
 		case "comment":
 			w.files.admin += "\n# a comment"
 		default:
-			w.files.admin = w.plan.config(argument)
+			w.files.profile = argument
+			w.edit()
 		}
 		w.configEvent()
+	case "option":
+		w.checks.commanded(false)
+		w.files.toggle(argument)
+		w.edit()
 	case "start":
 		w.checks.start(unit)
 		_, err := w.pid1.Request("start", unit, "replace")
@@ -112,6 +117,14 @@ func (w *world) make(verb, argument string) error {
 			_ = p.tryEffect("switched", func() { w.deviceEvent() })
 			p.exit(0)
 		}()
+	case "fault":
+		return w.gpus.fault(argument)
+	case "vanish", "appear":
+		return w.hotplug(verb, argument)
+	case "bus":
+		return w.loseBus(argument)
+	case "pid1":
+		return w.replacePID1(argument)
 	case "reboot":
 		w.reboot()
 	default:
@@ -198,13 +211,15 @@ func (p *process) call(asked runstate.Asked) string {
 		ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 		err := w.wait(ctx, p, func() bool {
 			d = w.theDaemon()
-			return d != nil && d.events.onBus
+			return d != nil && d.events.onBus && w.now() >= w.busAway
 		})
 		cancel()
 		if err != nil {
 			return "the daemon is not on the bus"
 		}
 		done := make(chan runstate.State, 1)
+		var lost <-chan struct{}
+		w.do(func() { lost = w.busLost })
 		p.effect("call Apply", func() {
 			go d.deliver("request", p.pid, func() bool { return post(d.events.requests, daemon.Request{Asked: asked, Done: done}) })
 		})
@@ -215,6 +230,8 @@ func (p *process) call(asked runstate.Asked) string {
 			}
 			return "applied"
 		case <-d.ctx.Done():
+			continue
+		case <-lost:
 			continue
 		case <-p.ctx.Done():
 			return "ended"
@@ -268,7 +285,7 @@ func (w *world) reboot() {
 		}
 	}
 	w.gpus.boot()
-	w.kills, w.timerAt = nil, 0
+	w.kills, w.timerAt, w.busAway, w.pid1Away = nil, 0, 0, 0
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -297,10 +314,14 @@ func random(seed uint64) script {
 	for _, c := range newScenario(s.host, nil, nil).units {
 		units = append(units, c.Name)
 	}
-	held := 0
+	held, edits, faults := 0, r.IntN(3) == 0, r.IntN(4) == 0
 	for range 4 + r.IntN(30) {
 		action := ""
-		switch n := r.IntN(100); {
+		n := r.IntN(100)
+		if (edits || faults) && r.IntN(4) == 0 {
+			n = 97 + r.IntN(3)
+		}
+		switch {
 		case n < 20:
 			action = pick("use ", "use ", "edit ", "apply ") + profile()
 		case n < 30:
@@ -330,8 +351,16 @@ func random(seed uint64) script {
 			held = 0
 		case n < 95:
 			action = "drift " + pick("DPX", "QPX", "SPX", "CPX")
-		case n < 97:
+		case n < 96:
 			action = "reboot"
+		case n < 97:
+			action = fmt.Sprintf("%s %dms", pick("bus", "pid1"), 300+r.IntN(8000))
+		case n < 98 && edits:
+			action = "option " + pick(append([]string{"require", "unit-of-change", "report"}, units...)...)
+		case n < 99 && faults:
+			action = "fault " + pick("compute EIO", "compute EBUSY 9", "compute EINVAL", "compute wrong", "compute hang", "memory EIO", "memory wrong", "unload EBUSY", "unload EBUSY 9", "load EIO", "load ENOMEM 2")
+		case faults:
+			action = pick("vanish ", "vanish ", "appear ") + strconv.Itoa(r.IntN(gpuCount))
 		}
 		if action != "" {
 			s.actions = append(s.actions, action)

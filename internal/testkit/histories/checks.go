@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"dcm/internal/engine/apply"
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/testkit/pid1"
 )
@@ -20,6 +22,16 @@ type Violation struct {
 
 func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s (at %.1f s)", v.Checker, v.Detail, v.At.Seconds())
+}
+
+// kind is the violation without its numbers.
+func (v Violation) kind() string {
+	return v.Checker + strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, v.Detail)
 }
 
 // The checkers. The first word is the number of the guarantee in dcm-guarantees(7), or "liveness".
@@ -130,11 +142,11 @@ func (c *checks) stop(unit string) {
 func isUp(active string) bool { return active == "active" || active == "activating" }
 
 func (c *checks) failed(unit string) {
-	if c.w.plan.byName[unit].Restart != "" {
-		return
+	if c.w.plan.byName[unit].Restart == "" {
+		c.ownFault[unit] = true
 	}
-	c.ownFault[unit] = true
 	for _, bound := range c.w.pid1.Related(unit, "BoundBy") {
+		c.ownFault[bound] = true // also if the unit comes back
 		c.failed(bound)
 	}
 }
@@ -158,7 +170,8 @@ func (c *checks) with(unit string) []string {
 // requested when it begins.
 func (c *checks) commanded(rolling bool) {
 	w := c.w
-	resting := w.files.state != nil && w.files.state.Phase != runstate.Applying && w.files.state.Phase != runstate.Starting && (w.files.state.Phase != runstate.Rolling || c.careful)
+	resting := w.files.state != nil && w.files.state.Phase != runstate.Applying && w.files.state.Phase != runstate.Starting &&
+		(w.files.state.Phase != runstate.Rolling && w.files.state.Phase != runstate.Waiting || c.careful)
 	d := w.theDaemon()
 	edited := d == nil || d.events.edited
 	asking := w.alive(func(p *process) bool { return p.command && !p.rolling })
@@ -186,7 +199,7 @@ func (c *checks) saved(s runstate.State) {
 
 // logged is a message of the daemon.
 func (c *checks) logged(message, text string) {
-	if strings.HasPrefix(message, "cannot start the clients") && strings.Contains(text, "have not settled") {
+	if (strings.HasPrefix(message, "cannot start the clients") || strings.HasPrefix(message, "cannot wait for the clients")) && strings.Contains(text, "have not settled") {
 		c.unsettled = true
 	}
 }
@@ -211,7 +224,7 @@ func (c *checks) observe() {
 // unloadedEnds checks how long no run has loaded the driver.
 func (c *checks) unloadedEnds() {
 	const limit = time.Minute
-	if c.unloaded == 0 || c.w.now()-c.unloaded < limit {
+	if c.unloaded == 0 || c.w.now()-c.unloaded < limit || c.w.gpus.broken {
 		return
 	}
 	if c.waited == "" {
@@ -237,7 +250,7 @@ func (c *checks) doing() string {
 // downSingles returns the clients of single GPUs that are down.
 func (c *checks) downSingles() (down []string) {
 	for _, one := range c.w.plan.units {
-		if one.gpus != nil && c.intended(one.Name) && c.w.pid1.Status(one.Name).Active != "active" {
+		if one.gpus != nil && !c.w.files.options[one.Name] && c.intended(one.Name) && c.w.pid1.Status(one.Name).Active != "active" {
 			down = append(down, one.Name)
 		}
 	}
@@ -258,6 +271,8 @@ func (c *checks) rolling() {
 			why += ", after it was refused"
 		case c.restarted:
 			why += ", after the daemon has ended"
+		case !c.w.gpus.present(c.w.gpus.addresses()):
+			why += ", while a GPU is away"
 		}
 		c.violated(oneAtATime, "%d clients are down; the run was requested by: %s", len(down), why)
 	}
@@ -294,8 +309,12 @@ func (c *checks) final() {
 		c.violated(daemonRuns, "dcm.service is %s", w.pid1.Status("dcm.service").Sub)
 		return
 	}
+	cfg, _ := w.effective()
+	// With require, and without a driver that loads, clients stay down while the status has the reason.
+	kept := cfg != nil && cfg.Require && w.files.state != nil && w.files.state.Phase != runstate.InSync && c.named("") && !c.named("are down") && !c.refused ||
+		w.gpus.broken && !w.gpus.loaded() && c.named("")
 	for _, one := range w.plan.units {
-		if s := w.pid1.Status(one.Name); c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
+		if s := w.pid1.Status(one.Name); !kept && c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
 			why := ""
 			switch {
 			case c.unsettled:
@@ -306,12 +325,13 @@ func (c *checks) final() {
 				why = "; a refused --rolling ended the attempts"
 			case c.jobs[one.Name] == "dependency":
 				why = "; its start job ended with dependency"
+			case c.jobs[one.Name] == "assert":
+				why = "; its start job ended with assert"
 			}
 			c.violated(clientsComeBack, "%s is %s (%s, %s)%s", one.Name, s.Active, s.Sub, s.Result, why)
 		}
 	}
-	cfg, _ := w.effective()
-	if cfg == nil || cfg.Selected == "" {
+	if cfg == nil || cfg.Selected == "" || cfg.Drift == config.Report {
 		return
 	}
 	d, err := apply.Compare(w.gpus.devices(), cfg.Profile)

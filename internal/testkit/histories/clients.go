@@ -67,6 +67,8 @@ func (p *process) use(delay time.Duration, only []partition.Address) {
 		switch err = p.open(only); {
 		case err == nil:
 			p.w.pid1.Accept(p.unit)
+		case !p.w.gpus.present(only):
+			p.w.checks.failed(p.unit)
 		case p.w.alive(func(o *process) bool { return o.program == drifter }) != nil:
 			p.w.checks.failed(p.unit) // the other program has locked the GPU
 		}

@@ -14,7 +14,7 @@
 //     mutex would stop virtual time. Only the report of a run is of this kind.
 //   - Events reach the daemon's loop only while it waits for one, so that its select has one choice.
 //   - PID 1 (package pid1) and the GPUs (package sim) are state machines. One mutex guards them.
-//   - A process that is killed ends at its next effect, by runtime.Goexit. Deferred functions have no
+//   - A process that is killed ends at its next effect, and in a switch of a GPU at the end of the switch, by runtime.Goexit. Deferred functions have no
 //     effect. What the kernel does at the end of a process (files, locks, connections) happens at the kill.
 //   - The daemon's back-off takes its random numbers from the seed.
 //
@@ -37,5 +37,6 @@
 // # What is not modelled yet
 //
 // The command line is modelled by its calls: the note, the selection, Apply and its repetition. Leases, reservations, units that
-// create instances, the guard, D-Bus itself, the status, metrics, and GPUs with MIG are not part of a history.
+// create instances, the guard, the messages of D-Bus, the status, metrics, and GPUs with MIG are not part of a history. PID 1
+// runs the jobs of a request before it reads the next one; systemd can read several requests first.
 package histories

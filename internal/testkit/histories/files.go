@@ -15,8 +15,10 @@ import (
 
 // files are the files that dcm's processes share. Each write replaces a file, as package atomicfile does.
 type files struct {
-	admin     string // /etc/dcm/dcm.toml
-	selection string // the selection until reboot; "": there is none
+	admin     string          // /etc/dcm/dcm.toml
+	profile   string          // that admin selects
+	options   map[string]bool // what differs from the first configuration, see [files.toggle]
+	selection string          // the selection until reboot; "": there is none
 
 	note       *runstate.Note
 	state      *runstate.State
@@ -32,7 +34,23 @@ type files struct {
 
 // reboot removes what is in /run. The caller holds mu.
 func (f *files) reboot() {
-	*f = files{admin: f.admin, generated: make(map[string]string), withheld: make(map[string][]partition.Address), paths: make(map[string]bool)}
+	*f = files{admin: f.admin, profile: f.profile, options: f.options, generated: make(map[string]string), withheld: make(map[string][]partition.Address), paths: make(map[string]bool)}
+}
+
+// toggle changes a part of the configuration, or undoes the change: "require", "unit-of-change", "report" (drift is
+// only reported), or the name of a unit that is a client.
+func (f *files) toggle(option string) {
+	if f.options[option] {
+		delete(f.options, option)
+	} else {
+		f.options[option] = true
+	}
+}
+
+// edit writes the configuration. The caller holds mu.
+func (w *world) edit() {
+	w.files.admin = w.plan.config(w.files.profile, w.files.options)
+	w.configEvent()
 }
 
 // copied returns a value as it is read back from its file.

@@ -25,6 +25,7 @@ type gpus struct {
 	chip       sim.Chip
 	touched    bool // a kernel event is to be reported
 	useChanged int  // counts closes of devices
+	broken     bool // the driver fails to load
 }
 
 // The times of the simulated hardware.
@@ -46,7 +47,7 @@ func (g *gpus) boot() {
 		panic(err)
 	}
 	kind = kind.Scaled(gpuCount)
-	g.chip = kind.Boards[0].Chip
+	g.chip, g.broken = kind.Boards[0].Chip, false
 	g.Node = sim.New(kind, sim.Options{SwitchLatency: switchDelay, ReloadLatency: reloadDelay, Uevent: g.w.uevent})
 }
 
@@ -67,6 +68,9 @@ func (g *gpus) addresses() []partition.Address {
 func (g *gpus) devices() []gpu.Device {
 	var out []gpu.Device
 	for i, s := range g.State().GPUs {
+		if s.Vanished {
+			continue
+		}
 		d := gpu.Device{Model: g.chip.Product, NUMA: 0, Card: fmt.Sprintf("card%d", i), SharedNode: "/dev/kfd"}
 		d.GPU = partition.GPU{Address: s.Address, Vendor: partition.AMD, Device: g.chip.Device, XCC: g.chip.XCC, Hive: 1}
 		if !s.Bound {
@@ -250,9 +254,12 @@ func (x executor) execute(ctx context.Context, s partition.Step) (err error) {
 		return x.reload(ctx)
 	default:
 		err = x.busy(ctx, func() error {
-			x.p.effect("switch "+string(s.GPU), func() {})
+			x.p.effect("switch "+string(s.GPU), func() { x.p.inKernel = true })
 			err := g.SetCompute(ctx, s.GPU, s.To)
-			x.p.effect("switched "+string(s.GPU), func() { x.p.w.deviceEvent() })
+			x.p.effect("switched "+string(s.GPU), func() {
+				x.p.inKernel = false
+				x.p.w.deviceEvent()
+			})
 			return err
 		})
 	}

@@ -19,8 +19,10 @@ var (
 	file     = flag.String("script", "", "play the history of this file, with its journal")
 	shorten  = flag.String("minimise", "", "with -seed: print the shortest history whose violations contain this text")
 	duration = flag.Duration("histories", 2*time.Second, "how long to play random histories")
+	seeds    = flag.Uint64("seeds", 0, "the highest number of random histories; 0 for no limit")
 	first    = flag.Uint64("first", 1, "the first seed of the random histories")
 	replays  = flag.Uint64("replays", 40, "how many seeds are played twice")
+	all      = flag.Bool("all", false, "go on after a violation, and report the first of each kind")
 	write    = flag.Bool("write", false, "write the page of violations")
 )
 
@@ -74,8 +76,8 @@ func TestHistories(t *testing.T) {
 func (p *player) soak(t *testing.T, list []known) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a history is short, and its memory small
 	began, effects, actions, n := time.Now(), 0, 0, *first
-	seen, where := make(map[string]int), make(map[string]string)
-	for ; time.Since(began) < *duration && !t.Failed(); n++ {
+	seen, where, reported := make(map[string]int), make(map[string]string), make(map[string]bool)
+	for ; time.Since(began) < *duration && (*all || !t.Failed()) && (*seeds == 0 || n < *first+*seeds); n++ {
 		out := p.play(t, random(n), nil)
 		effects, actions = effects+out.effects, actions+out.actions
 		if out.err != nil {
@@ -91,7 +93,9 @@ func (p *player) soak(t *testing.T, list []known) {
 				}
 			}
 		}
-		if found := unexplained(list, out.violations); len(found) > 0 {
+		found := slices.DeleteFunc(unexplained(list, out.violations), func(v Violation) bool { return reported[v.kind()] })
+		if len(found) > 0 {
+			reported[found[0].kind()] = true
 			short, _ := p.shortest(t, random(n), func(v Violation) bool {
 				return v.Checker == found[0].Checker && len(unexplained(list, []Violation{v})) > 0
 			})

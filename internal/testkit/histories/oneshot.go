@@ -144,8 +144,8 @@ func (p *process) publish(rec *apply.Recorder, cfg *config.Config) {
 // caller holds mu.
 func (w *world) list(cfg *config.Config) *runstate.Partitions {
 	out := &runstate.Partitions{Boot: w.bootID(), Modes: make(map[string]string)}
-	devices := w.gpus.devices()
-	for _, d := range devices {
+	all := w.gpus.addresses()
+	for _, d := range w.gpus.devices() {
 		out.Modes[string(d.Address)] = d.Shape().Key()
 		for _, part := range d.Parts {
 			out.Parts = append(out.Parts, runstate.Part{Name: runstate.PartName(d.Address, part.Index), GPU: d.Address, Index: part.Index})
@@ -154,8 +154,10 @@ func (w *world) list(cfg *config.Config) *runstate.Partitions {
 	for _, r := range cfg.Reservations {
 		one := runstate.Reservation{Name: r.Name, Unit: r.Unit, Asks: r.Asks()}
 		for _, i := range w.plan.gpusOf(r.Unit) {
-			for _, part := range devices[i].Parts {
-				one.Partitions = append(one.Partitions, runstate.PartName(devices[i].Address, part.Index))
+			for _, part := range out.Parts {
+				if part.GPU == all[i] {
+					one.Partitions = append(one.Partitions, part.Name)
+				}
 			}
 		}
 		out.Reservations = append(out.Reservations, one)

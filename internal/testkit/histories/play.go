@@ -109,6 +109,7 @@ func (p *player) play(t *testing.T, s script, log io.Writer) (out outcome) {
 func (w *world) endFaults() {
 	w.kills = nil
 	clear(w.armed)
+	w.endHardwareFaults()
 	for _, p := range slices.Clone(w.procs) {
 		p.kill = nil
 		if p.holder {

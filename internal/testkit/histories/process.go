@@ -21,16 +21,18 @@ type process struct {
 	ctx    context.Context // ends with the process, and at SIGTERM
 	cancel context.CancelFunc
 
-	dead    bool // guarded by w.mu
-	count   int  // number of effects
-	counts  map[string]int
-	kill    *kill
-	handles []*sim.Handle
-	holder  bool
-	command bool // of the administrator
-	rolling bool // with --rolling
-	locks   []*bool
-	events  *events // of the daemon
+	dead     bool // guarded by w.mu
+	count    int  // number of effects
+	counts   map[string]int
+	kill     *kill
+	inKernel bool // in a call that a signal does not interrupt
+	signaled bool // SIGKILL takes effect at the end of the call
+	handles  []*sim.Handle
+	holder   bool
+	command  bool // of the administrator
+	rolling  bool // with --rolling
+	locks    []*bool
+	events   *events // of the daemon
 }
 
 // newProcess creates a process. The caller holds mu.
@@ -111,10 +113,11 @@ func (p *process) effects(name string, wait bool, f func()) (alive bool) {
 	w.effects++
 	w.enter()
 	killed := p.kill != nil && p.kill.is(p.count, name)
-	if !killed || p.kill.after {
+	if !killed || p.kill.after || p.inKernel {
 		w.note(p.name(), name)
 		f()
 	}
+	killed = killed || p.signaled && !p.inKernel
 	if killed {
 		w.note(p.name(), "killed at: "+name)
 		w.kill(p, 9)
@@ -123,8 +126,14 @@ func (p *process) effects(name string, wait bool, f func()) (alive bool) {
 	return !p.dead
 }
 
-// kill ends a process with a signal. The caller holds mu.
-func (w *world) kill(p *process, sig int) { w.finish(p, 0, sig) }
+// kill ends a process with a signal, at the end of the call in which it is. The caller holds mu.
+func (w *world) kill(p *process, sig int) {
+	if p.inKernel {
+		p.signaled = true
+		return
+	}
+	w.finish(p, 0, sig)
+}
 
 // exit ends a process with a status, at its turn.
 func (p *process) exit(status int) {

@@ -51,8 +51,9 @@ type feature struct {
 	about string
 	units []client
 	paths []string // that exist
-	apply string   // lines of [apply]
-	lines string   // other lines of dcm.toml, before the tables
+
+	single  bool // unit-of-change = "gpu"
+	require bool // require = true
 }
 
 func service(name, start string, change ...func(*pid1.File)) pid1.File {
@@ -81,6 +82,9 @@ func features() []feature {
 		{name: "bound", about: "a unit that is bound to a client", units: []client{
 			{File: service("exporter", "gpu"), listed: true},
 			{File: service("bound", "sleep", func(f *pid1.File) { f.BindsTo, f.After = []string{"exporter.service"}, []string{"exporter.service"} })}}},
+		{name: "tied", about: "a unit that is bound to a client which is restarted after a failure", units: []client{
+			{File: service("agent", "gpu", restarts("on-failure", time.Second)), listed: true},
+			{File: service("tied", "sleep", func(f *pid1.File) { f.BindsTo, f.After = []string{"agent.service"}, []string{"agent.service"} })}}},
 		{name: "loop", about: "a client that systemd restarts for ever, and that is never active", units: []client{
 			{File: service("loop", "sleep", pre("fail"), restarts("always", 15*time.Second)), listed: true, broken: true}}},
 		{name: "crash", about: "a client that crashes for ever, a moment after its start", units: []client{
@@ -97,8 +101,8 @@ func features() []feature {
 			{File: service("watched", "gpu-late"), listed: true}, {File: pid1.File{Name: "watched.path", Triggers: "watched.service", Condition: "/run/watched"}}},
 			paths: []string{"/run/watched"}},
 		{name: "single", about: "a client for each GPU; all GPUs change together", units: singles()},
-		{name: "rounds", about: "a client for each GPU; each GPU changes by itself", units: singles(), apply: "unit-of-change = \"gpu\"\nsettle-time = \"2s\"\n"},
-		{name: "require", about: "clients start only if the profile was applied", lines: "require = true\n"},
+		{name: "rounds", about: "a client for each GPU; each GPU changes by itself", units: singles(), single: true},
+		{name: "require", about: "clients start only if the profile was applied", require: true},
 	}
 	return all
 }
@@ -123,7 +127,8 @@ func (s *scenario) gpusOf(unit string) []int { return s.byName[unit].gpus }
 
 // files returns the files at the first boot.
 func (s *scenario) files() files {
-	f := files{admin: s.config("spx")}
+	f := files{profile: "spx", options: make(map[string]bool)}
+	f.admin = s.config(f.profile, f.options)
 	f.reboot()
 	for _, one := range s.parts {
 		for _, p := range one.paths {
@@ -133,16 +138,21 @@ func (s *scenario) files() files {
 	return f
 }
 
-// config returns dcm.toml with a selection.
-func (s *scenario) config(profile string) string {
+// config returns dcm.toml with a selection, and with options, see [files.toggle].
+func (s *scenario) config(profile string, options map[string]bool) string {
 	var list []string
-	var require, apply, tables string
+	var apply, tables string
+	require, single := options["require"], options["unit-of-change"]
 	for _, f := range s.parts {
-		require += f.lines
-		apply += f.apply
+		require = require != f.require
+		single = single != f.single
+	}
+	if single {
+		apply += "unit-of-change = \"gpu\"\nsettle-time = \"2s\"\n"
 	}
 	for _, c := range s.units {
 		switch {
+		case options[c.Name]:
 		case c.gpus != nil:
 			tables += fmt.Sprintf("[[client]]\nunit = %q\ngpus = [%d]\n", c.Name, c.gpus[0])
 		case c.listed:
@@ -150,7 +160,13 @@ func (s *scenario) config(profile string) string {
 		}
 	}
 	text := fmt.Sprintf("profile = %q\n", profile)
-	text += "[clients]\nunits = [" + strings.Join(list, ", ") + "]\n" + require
+	text += "[clients]\nunits = [" + strings.Join(list, ", ") + "]\n"
+	if require {
+		text += "require = true\n"
+	}
+	if options["report"] {
+		text += "[daemon]\ndrift = \"report\"\n"
+	}
 	if apply != "" {
 		text += "[apply]\n" + apply
 	}

@@ -19,6 +19,19 @@ type conn struct{ p *process }
 
 func (c conn) Close() error { return nil }
 
+// effect is [process.effect] of a call, which PID 1 answers when it is not being replaced.
+func (c conn) effect(name string, f func()) {
+	w := c.p.w
+	for away := true; away; {
+		var left time.Duration
+		w.do(func() { left = w.pid1Away - w.now() })
+		if away = left > 0; away {
+			time.Sleep(left + w.jitter("pid1 away", name, c.p.pid))
+		}
+	}
+	c.p.effect(name, f)
+}
+
 // unitOf converts a state. The caller holds mu.
 func (c conn) unitOf(name string) systemd.Unit {
 	s := c.p.w.pid1.Status(name)
@@ -58,18 +71,18 @@ func (c conn) list(names []string) (out []systemd.Unit) {
 
 // List implements [daemon.UnitReader].
 func (c conn) List(_ context.Context, names []string, _ systemd.Fields) (out []systemd.Unit, err error) {
-	c.p.effect("list "+strings.Join(names, " "), func() { out = c.list(names) })
+	c.effect("list "+strings.Join(names, " "), func() { out = c.list(names) })
 	return out, nil
 }
 
 // Settle implements [daemon.UnitReader].
 func (c conn) Settle(ctx context.Context, names []string) (out []systemd.Unit, err error) {
-	c.p.effect("settle", func() {})
+	c.effect("settle", func() {})
 	unsettled := func() []systemd.Unit {
 		return slices.DeleteFunc(c.list(names), systemd.Unit.Settled)
 	}
 	err = c.p.w.wait(ctx, c.p, func() bool { return len(unsettled()) == 0 })
-	c.p.effect("settled", func() {
+	c.effect("settled", func() {
 		out = c.list(names)
 		if left := unsettled(); err != nil && len(left) > 0 {
 			err = fmt.Errorf("%d of the units have not settled, first %s: %w", len(left), left[0].ID, err)
@@ -83,7 +96,7 @@ func micro(d time.Duration) uint64 { return uint64(d / time.Microsecond) }
 
 // End implements [daemon.UnitReader].
 func (c conn) End(_ context.Context, name string) (e systemd.End, err error) {
-	c.p.effect("read the end of "+name, func() {
+	c.effect("read the end of "+name, func() {
 		m := c.p.w.pid1
 		s := m.Status(name)
 		e = systemd.End{
@@ -101,7 +114,7 @@ func (conn) Frozen(context.Context, string) (bool, error) { return false, nil }
 
 // Availability implements [daemon.AvailabilityReader].
 func (c conn) Availability(_ context.Context, patterns []string) (out []systemd.Availability, err error) {
-	c.p.effect("read availability", func() {
+	c.effect("read availability", func() {
 		w := c.p.w
 		for _, name := range w.pid1.Units() {
 			if unitname.Own(name) || !slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) }) {
@@ -143,14 +156,14 @@ func (c conn) Changed(ctx context.Context, had map[string]string) error {
 		return false
 	})
 	if err == nil {
-		c.p.effect("a unit has changed", func() {})
+		c.effect("a unit has changed", func() {})
 	}
 	return err
 }
 
 // StartedAndFailed implements [daemon.FailureReader].
 func (c conn) StartedAndFailed(_ context.Context, from, to time.Time) (out []string, err error) {
-	c.p.effect("list failed services", func() {
+	c.effect("list failed services", func() {
 		w := c.p.w
 		for _, name := range w.pid1.Units() {
 			s := w.pid1.Status(name)
@@ -165,7 +178,7 @@ func (c conn) StartedAndFailed(_ context.Context, from, to time.Time) (out []str
 
 // Dependents implements [systemd.DependentsReader].
 func (c conn) Dependents(_ context.Context, names []string) (out []string, err error) {
-	c.p.effect("read dependents", func() {
+	c.effect("read dependents", func() {
 		m := c.p.w.pid1
 		up := func(name string) bool {
 			return name == unitname.Reserve || slices.Contains(unitname.Runs(), name) || !slices.Contains([]string{"inactive", "failed", "deactivating"}, m.Status(name).Active)
@@ -194,7 +207,7 @@ func (c conn) Dependents(_ context.Context, names []string) (out []string, err e
 
 // Triggers implements [daemon.DependencyReader].
 func (c conn) Triggers(_ context.Context, names []string) (out []systemd.Unit, err error) {
-	c.p.effect("read triggers", func() {
+	c.effect("read triggers", func() {
 		var all []string
 		for _, name := range names {
 			all = append(all, c.p.w.pid1.Related(name, "TriggeredBy")...)
@@ -211,7 +224,7 @@ func (c conn) Triggers(_ context.Context, names []string) (out []systemd.Unit, e
 
 // OrderedAfter implements [daemon.OrderReader].
 func (c conn) OrderedAfter(_ context.Context, unit, first string, others []string) (is bool, err error) {
-	c.p.effect("read the order of "+unit, func() {
+	c.effect("read the order of "+unit, func() {
 		seen := []string{unit}
 		for i := 0; i < len(seen) && !is; i++ {
 			for _, name := range c.p.w.pid1.Related(seen[i], "After") {
@@ -230,7 +243,7 @@ func (conn) OrderingPath(context.Context, string, []string) ([]string, error) { 
 
 // request queues a job.
 func (c conn) request(kind, name, mode string) (id uint64, err error) {
-	c.p.effect(kind+" "+name, func() {
+	c.effect(kind+" "+name, func() {
 		id, err = c.p.w.pid1.Request(kind, name, mode)
 	})
 	if errors.Is(err, pid1.ErrCyclic) {
@@ -242,7 +255,7 @@ func (c conn) request(kind, name, mode string) (id uint64, err error) {
 // Restart implements [daemon.UnitController].
 func (c conn) Restart(ctx context.Context, name string) (systemd.Unit, error) {
 	var before systemd.Unit
-	c.p.effect("read "+name, func() { before = c.unitOf(name) })
+	c.effect("read "+name, func() { before = c.unitOf(name) })
 	id, err := c.request("restart", name, "replace")
 	if err != nil {
 		return before, fmt.Errorf("cannot restart %s: %w", name, err)
@@ -257,7 +270,7 @@ func (c conn) await(ctx context.Context, before systemd.Unit, id uint64) (now sy
 		u := c.unitOf(before.Name)
 		return (id == 0 || !w.pid1.HasJob(id)) && u.Settled() && (u.Invocation != before.Invocation || id != 0)
 	})
-	c.p.effect("read the end of the run", func() { now = c.unitOf(before.Name) })
+	c.effect("read the end of the run", func() { now = c.unitOf(before.Name) })
 	if err != nil {
 		return now, fmt.Errorf("the restart of %s is not over: %w", before.Name, err)
 	}
@@ -270,7 +283,7 @@ func (c conn) await(ctx context.Context, before systemd.Unit, id uint64) (now sy
 // RestartAround implements [daemon.UnitController].
 func (c conn) RestartAround(ctx context.Context, change systemd.Change, queued func(missed error)) (systemd.Unit, error) {
 	var before systemd.Unit
-	c.p.effect("read "+change.Run, func() { before = c.unitOf(change.Run) })
+	c.effect("read "+change.Run, func() { before = c.unitOf(change.Run) })
 	var missed error
 	for _, unit := range change.First {
 		if _, err := c.request("try-restart", unit, "replace"); err != nil {
@@ -306,24 +319,24 @@ func (c conn) Start(_ context.Context, name string) error {
 
 // ResetFailed implements [daemon.UnitController].
 func (c conn) ResetFailed(_ context.Context, name string) error {
-	c.p.effect("reset-failed "+name, func() { c.p.w.pid1.ResetFailed(name) })
+	c.effect("reset-failed "+name, func() { c.p.w.pid1.ResetFailed(name) })
 	return nil
 }
 
 // Pin implements [daemon.UnitPinner].
 func (c conn) Pin(context.Context, []string) error {
-	c.p.effect("pin", func() {})
+	c.effect("pin", func() {})
 	return nil
 }
 
 // Unpin implements [daemon.UnitPinner].
 func (c conn) Unpin(context.Context) error {
-	c.p.effect("unpin", func() {})
+	c.effect("unpin", func() {})
 	return nil
 }
 
 // Reload implements [daemon.Reloader].
 func (c conn) Reload(context.Context) error {
-	c.p.effect("daemon-reload", func() { c.p.w.generate() })
+	c.effect("daemon-reload", func() { c.p.w.generate() })
 	return nil
 }

@@ -42,6 +42,10 @@ type world struct {
 	checks  *checks
 	armed   map[string]bool // units whose next start fails
 	kills   []kill
+
+	busAway  time.Duration // until when the bus does not answer
+	busLost  chan struct{} // closed when the bus ends
+	pid1Away time.Duration // until when PID 1 does not answer
 }
 
 // kill is a process to be killed at an effect.
@@ -68,7 +72,7 @@ type waiter struct {
 var errKilled = errors.New("the process was killed")
 
 func newWorld(seed uint64, plan *scenario, log io.Writer) *world {
-	w := &world{seed: seed, began: time.Now(), log: log, plan: plan, boot: 1, last: 1000, armed: make(map[string]bool)}
+	w := &world{seed: seed, began: time.Now(), log: log, plan: plan, boot: 1, last: 1000, armed: make(map[string]bool), busLost: make(chan struct{})}
 	w.order = rand.New(rand.NewPCG(seed, 1))
 	w.checks = newChecks(w)
 	w.gpus = newGPUs(w)
