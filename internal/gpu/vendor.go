@@ -40,6 +40,9 @@ type Vendor struct {
 	// Counters reads the counters of partitions, which it returns in the same order.
 	Counters func(ctx context.Context, parts []CountedPartition) ([]PartitionCounters, error)
 
+	// MemoryUse reads the memory of GPUs, see [Node.MemoryUse].
+	MemoryUse func(ctx context.Context, gpus []partition.Address) ([]MemoryUse, error)
+
 	// CrossCheck reads the devices through a source that is independent of dcm's own reading.
 	CrossCheck func(ctx context.Context, devices []*Device) CrossCheck
 

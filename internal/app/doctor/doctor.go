@@ -56,6 +56,7 @@ type Config struct {
 	Services  []string // units that have a GPU open, are no clients and could be
 	Guests    []string // addresses of virtual functions and vGPUs
 	Dynamic   []string // "FILE:LINE: KEY" of each dynamic group
+	Held      []string // "0000:05:00.0" of each GPU with memory that no process holds, and the amount after a space
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 	CDI       CDI
 }

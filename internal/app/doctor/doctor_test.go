@@ -182,6 +182,7 @@ func TestRun_Problems(t *testing.T) {
 		"hami-mig":         {host: healthyNVIDIA("0x2330").with(tree{"proc/4711/comm": "vGPUmonitor\n", "tmp/migconfig.yaml": ""}), want: "HAMi: its device plugin sets MIG too (process 4711, /tmp/migconfig.yaml)"},
 		"unlisted-service": {host: healthyAMD(), cfg: Config{Services: []string{"ollama.service"}}, want: "ollama.service: it has a GPU open and is not listed under [clients]: a change would be refused"},
 		"leftover-process": {host: healthyAMD(), cfg: Config{Processes: []string{"process 4711 (python3)"}}, want: "process 4711 (python3): it has a GPU open and belongs to no unit: a change would be refused"},
+		"held-memory":      {host: healthyAMD(), cfg: Config{Held: []string{"0000:05:00.0 149 GiB"}}, want: "0000:05:00.0: 149 GiB of memory in use, and no process holds it"},
 		"udev-mode":        {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
 	} {
 		t.Run(id, func(t *testing.T) {

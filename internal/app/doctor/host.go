@@ -156,6 +156,14 @@ func leftoverProcesses(f *facts) (out []problem) {
 	return out
 }
 
+func heldMemory(f *facts) (out []problem) {
+	for _, held := range f.cfg.Held {
+		gpu, amount, _ := strings.Cut(held, " ")
+		out = append(out, problem{gpu, amount + " of memory in use, and no process holds it"})
+	}
+	return out
+}
+
 func udevModes(f *facts) (out []problem) {
 	files, _ := filepath.Glob(f.path("etc/udev/rules.d", "*.rules")) // the pattern is valid
 	for _, file := range files {

@@ -145,7 +145,8 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		Parts: parts, Reserved: make(map[string]string), Open: make(map[string][]string), Awaited: awaited(parts, drain.Now(p.host)),
 		Made: madeBy(r.claims), Switched: switchedBy(r.claims),
 	}
-	snapshot.Late = p.dynamic.late(ctx, slices.Sorted(maps.Keys(r.last.Modes)))
+	snapshot.Held = HeldMemory(p.host, p.config())
+	snapshot.Late = snapshot.Held.Late(p.dynamic.late(ctx, slices.Sorted(maps.Keys(r.last.Modes))))
 	snapshot.Dynamic = sync.OnceValues(func() ([]lease.DynamicGPU, error) {
 		return p.dynamic.read(nil, &r.usage, slices.Sorted(maps.Keys(r.last.Modes)))
 	}) // the scan has ended

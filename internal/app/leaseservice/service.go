@@ -37,21 +37,30 @@ type Service struct {
 	modes      modeLeases
 
 	statusChanged func() // see [New]
+
+	// Used is called after the start and the end of a lease or service.
+	Used func()
 }
 
 // New returns the service of the daemon. guardChanged is called when an exclusive lease has ended,
 // and statusChanged when a unit for a lease or service has failed or no longer counts as failed.
 func New(h *host.Host, effective func() *config.Config, guardChanged, statusChanged func(), log *slog.Logger) *Service {
 	p := newPartitions(h, effective, log)
-	counted := counters{h, p.node, log}
-	return &Service{
+	s := &Service{
 		allocator: lease.New(lease.Config{
 			Host:   lease.Host{Partitions: p, Scopes: newScopes(h), Processes: p.processes, Protection: protection{h}},
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
-		lifetimes: newLifetimes(h, counted.record, log), services: newServices(h, counted.record, log), statusChanged: statusChanged,
+		statusChanged: statusChanged, Used: func() {},
 	}
+	counted := counters{h, p.node, log}
+	record := func(ctx context.Context, l status.Lease, at string) {
+		counted.record(ctx, l, at)
+		s.Used()
+	}
+	s.lifetimes, s.services = newLifetimes(h, record, log), newServices(h, record, log)
+	return s
 }
 
 // rejoinWindow is how long callers that waited before a restart of the daemon have to reconnect.

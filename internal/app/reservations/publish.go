@@ -217,8 +217,11 @@ func wanted(r config.Reservation) int {
 
 // late returns the GPUs whose partitions are reserved last.
 func (s Publisher) late(devices []gpu.Device) map[partition.Address]int {
-	cfg, _ := s.Host.Effective() // without one, no GPU is dynamic
-	return reservation.Late(cfg, devices)
+	cfg, _ := s.Host.Effective()
+	if cfg == nil {
+		cfg = config.Defaults() // no GPU is dynamic
+	}
+	return leaseservice.HeldMemory(s.Host, cfg).Late(reservation.Late(cfg, devices))
 }
 
 // leased returns the nodes in leases, which no reservation gets. PID 1 is busy during a restart, so it

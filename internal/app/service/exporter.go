@@ -121,14 +121,16 @@ func (e *exporter) put() {
 }
 
 // watchdogHook runs at each watchdog tick, the only thing that wakes the daemon at rest. It
-// notifies systemd, and renews the time in the metrics.
+// notifies systemd, renews the time in the metrics, and does the daemon's other periodic work.
 type watchdogHook struct {
 	*systemd.Notifier
 	*exporter
+	work func()
 }
 
 func (b watchdogHook) Watchdog() error {
 	err := b.Notifier.Watchdog()
+	b.work()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.last != nil {

@@ -39,7 +39,7 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 	if strings.Contains(published(), alive) {
 		t.Error("a sign of life without a watchdog: it would never be renewed")
 	}
-	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e}).Watchdog(); err != nil {
+	if err := (watchdogHook{systemd.NewNotifier(func(string) string { return "" }), e, func() {}}).Watchdog(); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(published(), alive) || !strings.Contains(published(), "\ndcm_in_sync 1\n") {

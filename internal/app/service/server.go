@@ -11,6 +11,7 @@ import (
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/atomicfile"
 	"dcm/internal/linux/dropins"
 	"dcm/internal/linux/systemd"
@@ -55,6 +56,7 @@ type server struct {
 	bus     *dbusapi.Service
 	leases  *leaseservice.Service
 	guard   *guardian
+	memory  *memoryWatch
 	dropins *dropins.Keeper
 	agents  *agentSocket
 
@@ -94,6 +96,8 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 		Queue:     s.leases,
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
+	s.memory = newMemoryWatch(h, host.OpenNode(h, nil), func() []partition.GPU { return managed(s.status.seen.Load()) }, s.status.refresh, log)
+	s.status.queried, s.leases.Used = s.memory.nudge, s.memory.nudge
 	s.status.held, s.metrics.leased = s.leases.Held, s.leases.PartitionSeconds
 	return s, nil
 }
@@ -110,6 +114,7 @@ func (s *server) tasks() []task {
 		task{"drop-in keeper", s.dropins.Run, nil},
 		task{"leases of an earlier daemon", s.leases.Resume, nil},
 		task{"guard", s.guard.run, nil},
+		task{"held memory", s.memory.run, nil},
 		task{"instances of leases", s.leases.SweepMade, nil},
 		task{"notices of leases", s.leases.Notify, nil},
 		task{"counters of services", s.leases.CountServices, nil},

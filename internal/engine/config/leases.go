@@ -21,8 +21,19 @@ type Leases struct {
 	Shares       int           // maximum number of leases that share a partition
 	DefaultTime  time.Duration // duration of a lease if none is requested; 0 for no limit
 	MaxTime      time.Duration // maximum duration of a lease; 0 for no limit
+	HeldMemory   HeldMemory    // what is done with GPUs with memory that no process holds
 	Groups       []GroupLimits // by name
 }
+
+// HeldMemory is what is done with GPUs that have memory in use that no process holds.
+type HeldMemory string
+
+// The values of held-memory, the default first.
+const (
+	LastHeldMemory   HeldMemory = "last"   // leases and reservations take them last
+	RefuseHeldMemory HeldMemory = "refuse" // leases do not take them, reservations take them last
+	IgnoreHeldMemory HeldMemory = "ignore" // they are like other GPUs
+)
 
 // GroupLimits are limits for the members of a group, in addition to those for all users.
 type GroupLimits struct {
@@ -50,6 +61,7 @@ func leases() rule.Rule {
 		"shares":             rule.Scalar("an integer", rule.Between(1, maxShares)),
 		"default-time":       leaseTime(),
 		"max-time":           leaseTime(),
+		"held-memory":        rule.OneOf("a known value", LastHeldMemory, RefuseHeldMemory, IgnoreHeldMemory),
 		"groups": rule.Tables(groupName, rule.Table(map[string]rule.Rule{
 			"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-total":    rule.Scalar("an integer", rule.Between(0, maxPartitions)),
@@ -100,6 +112,7 @@ func readTime(n *source.Node) time.Duration {
 func readLeases(n *source.Node) Leases {
 	l := Defaults().Leases
 	l.DefaultTime, l.MaxTime = readTime(n.At("default-time")), readTime(n.At("max-time"))
+	rule.ReadString(n.At("held-memory"), &l.HeldMemory)
 	if idle := n.At("idle-time"); idle != nil {
 		l.IdleTime = readTime(idle)
 	}
@@ -129,7 +142,8 @@ func (l Leases) format(b *strings.Builder) {
 		pair{"dwell-time", source.Quote(l.DwellTime.String()), l.DwellTime != d.DwellTime},
 		pair{"shares", strconv.Itoa(l.Shares), l.Shares != d.Shares},
 		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
-		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0})
+		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0},
+		pair{"held-memory", source.Quote(string(l.HeldMemory)), l.HeldMemory != d.HeldMemory})
 	for _, g := range l.Groups {
 		fmt.Fprintf(b, "\n[%s]\nmax-per-user = %d\nmax-total = %d\nmax-time = %s\n", source.DottedKey("leases.groups", g.Name), g.PerUser, g.Total, source.Quote(g.MaxTime.String()))
 	}

@@ -93,11 +93,13 @@ func (e *exposition) gpus(a status.Account) {
 	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
 	slots := e.gauge("gpu_free_slots", "Number of memory slots of a dynamic GPU that no MIG instance has.", "gpu")
 	longest := e.gauge("gpu_free_slots_longest_run", "Length of the longest run of free memory slots of a dynamic GPU, which limits the size of new instances.", "gpu")
+	held := e.gauge("gpu_held_memory_bytes", "Memory of a GPU that is in use, and that no process has held for ten seconds.", "gpu")
 	for _, g := range a.GPUs {
 		if !g.Managed() {
 			continue
 		}
 		n++
+		held.set(float64(g.HeldMemory), g.Address)
 		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
 		if g.Mode.Allocation != "" {
 			allocation.set(1, g.Address, g.Mode.Allocation)

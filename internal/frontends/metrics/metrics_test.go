@@ -85,6 +85,8 @@ func TestRender(t *testing.T) {
 		`dcm_gpu_partitions{gpu="0000:26:00.0"} 1`,
 		`dcm_gpu_free_slots{gpu="0000:26:00.0"} 3`,
 		`dcm_gpu_free_slots_longest_run{gpu="0000:26:00.0"} 2`,
+		`dcm_gpu_held_memory_bytes{gpu="0000:05:00.0"} 0`,
+		`dcm_gpu_held_memory_bytes{gpu="0000:26:00.0"} 0`,
 		"dcm_gpus 2",
 		"dcm_gpus_expected 3",
 		`dcm_runs_total{result="unchanged"} 0`,

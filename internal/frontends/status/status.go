@@ -91,6 +91,7 @@ type GPU struct {
 	ReadOnly   bool         `json:"read_only"`
 	Guest      bool         `json:"guest"` // a virtual function: the modes are the guest's, and the host withholds its own
 	Partitions int          `json:"partitions"`
+	HeldMemory uint64       `json:"held_memory_bytes,omitempty"` // memory in use that no process has held for ten seconds
 	Nodes      List[string] `json:"render_nodes"`
 
 	Name          string            `json:"name"`

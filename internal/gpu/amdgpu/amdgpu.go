@@ -62,6 +62,7 @@ func (p *parts) vendor() gpu.Vendor {
 		Enrich:        p.enrich,
 		Measure:       p.meter.measure,
 		Counters:      p.meter.counters,
+		MemoryUse:     (&memoryReader{p.meter.roots, p.meter.kfd, p.usage.holders}).read,
 		CrossCheck:    p.library.crossCheck,
 		ModeFiles:     p.inventory.modeFiles,
 		PendingWrites: p.modes.writes.list,

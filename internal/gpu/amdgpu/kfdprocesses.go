@@ -36,12 +36,23 @@ func (k kfd) memoryUsers() (map[string][]gpu.Process, error) {
 // addMemory adds the memory of one process by the partition's id. It returns [fs.ErrNotExist]
 // if the process has ended.
 func (k kfd) addMemory(out map[string][]gpu.Process, pid int) error {
-	dir := filepath.Join(k.processes(), strconv.Itoa(pid))
+	return addContextMemory(out, pid, filepath.Join(k.processes(), strconv.Itoa(pid)))
+}
+
+// addContextMemory adds the memory of a directory of the process. Since Linux 7.0 a process can have
+// further contexts, which are the directories context_N (AMDKFD_IOC_CREATE_PROCESS).
+func addContextMemory(out map[string][]gpu.Process, pid int, dir string) error {
 	names, err := sysfs.Names(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
+		if _, is := cutDecimal(name, "context_"); is {
+			if err := addContextMemory(out, pid, filepath.Join(dir, name)); err != nil {
+				return err
+			}
+			continue
+		}
 		id, ok := cutDecimal(name, "vram_")
 		if !ok {
 			continue
@@ -54,10 +65,19 @@ func (k kfd) addMemory(out map[string][]gpu.Process, pid int) error {
 			return err
 		}
 		if bytes > 0 {
-			out[id] = append(out[id], gpu.Process{PID: pid, Bytes: bytes})
+			out[id] = addProcess(out[id], gpu.Process{PID: pid, Bytes: bytes})
 		}
 	}
 	return nil
+}
+
+// addProcess adds the memory of a process to a list that has it last, if it has it.
+func addProcess(list []gpu.Process, p gpu.Process) []gpu.Process {
+	if last := len(list) - 1; last >= 0 && list[last].PID == p.PID {
+		list[last].Bytes += p.Bytes
+		return list
+	}
+	return append(list, p)
 }
 
 // cutDecimal returns the decimal number after the prefix, as text.

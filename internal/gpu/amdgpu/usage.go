@@ -28,6 +28,12 @@ func (n *usageReader) Usage(ctx context.Context) (gpu.VendorUsage, error) {
 	return openfiles.Search{Proc: n.roots.Proc, Nodes: n.deviceNodes, Module: n.kernel, Limits: n.limits, Attribute: n.attribute}.Usage(ctx)
 }
 
+// holders returns the processes, other than this one, that have a GPU open.
+func (n *usageReader) holders(ctx context.Context) ([]gpu.Holder, error) {
+	u, err := n.Usage(ctx)
+	return u.Holders, err
+}
+
 // UsageFingerprint returns the module's use count and KFD's processes.
 func (n *usageReader) UsageFingerprint() string {
 	count, modules, ok := n.kernel.UseCount()

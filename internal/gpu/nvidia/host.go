@@ -1,7 +1,9 @@
 package nvidia
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
@@ -19,6 +21,13 @@ func (h host) module() gpu.Module { return h.Module(driver) }
 // proc returns a path below /proc/driver/nvidia.
 func (h host) proc(elem ...string) string {
 	return filepath.Join(append([]string{h.Proc, "driver/nvidia"}, elem...)...)
+}
+
+// online reports whether the memory of a GPU is a NUMA node of the kernel, as with GH200. Its used memory
+// then includes the page cache (nv-procfs.c, numa_status).
+func (h host) online(a partition.Address) bool {
+	text, err := os.ReadFile(h.proc("gpus", string(a), "numa_status"))
+	return err == nil && strings.Contains(string(text), "online")
 }
 
 func (h host) subsystem(a partition.Address) (vendor, device uint16) {

@@ -37,6 +37,7 @@ func (p *parts) vendor() gpu.Vendor {
 		Library:         p.inventory.library,
 		Measure:         p.client.measure,
 		Counters:        p.client.counters,
+		MemoryUse:       (&memoryReader{p.host, p.client}).read,
 		CrossCheck:      p.inventory.crossCheck,
 		PollFingerprint: p.host.migFingerprint,
 		Dropins:         dropins,

@@ -1,12 +1,14 @@
 package lease
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
 
@@ -24,7 +26,7 @@ type Allocation struct {
 	For   string   // the reservation that it was chosen for, even if the unit is not active
 	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
 
-	Awaited string // the process that waits to change its GPU; "" for none
+	Awaited string // the process that waits to change its GPU, or the memory that no process holds; "" for none
 	Made    string // the lease that has made it, even if the lease has ended, or the unit that has set the mode; "" for none
 
 	Switched made.Name // the mode of the GPU that leases have set; the zero value for none
@@ -65,6 +67,8 @@ type Snapshot struct {
 	// Late are the GPUs whose partitions are leased last, see [placement.Want].
 	Late map[partition.Address]int
 
+	Held HeldMemory
+
 	// Dynamic reads the GPUs that leases divide; nil: there are none.
 	Dynamic func() ([]DynamicGPU, error)
 }
@@ -73,7 +77,18 @@ func (s Snapshot) dynamicGPUs() ([]DynamicGPU, error) {
 	if s.Dynamic == nil {
 		return nil, nil
 	}
-	return s.Dynamic()
+	list, err := s.Dynamic()
+	list = slices.Clone(list)
+	for i := range list {
+		g := &list[i]
+		g.Refused = s.Held.refused(g.GPU)
+		if s.Held.of(g.GPU) != "" {
+			g.Late = placement.MaxLate
+		}
+	}
+	// Of equally good GPUs the first is taken.
+	slices.SortStableFunc(list, func(a, b DynamicGPU) int { return a.Late - b.Late })
+	return list, err
 }
 
 // after returns the snapshot as it will be after the end of some units.
@@ -130,7 +145,7 @@ func Allocations(s Snapshot) []Allocation {
 	}
 	out := make([]Allocation, len(s.Parts))
 	for i, p := range s.Parts {
-		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: s.Awaited[p.Name], Made: s.Made[p.Name]}
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: cmp.Or(s.Awaited[p.Name], s.Held.refused(p.GPU)), Made: s.Made[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)

@@ -76,7 +76,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 		own = at.around()
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
-	alone.Open, alone.Awaited = nil, nil
+	alone.Open, alone.Awaited, alone.Held = nil, nil, HeldMemory{}
 	alone = alone.atRest()
 	switch {
 	case partition.IsMode(r.Make):

@@ -21,6 +21,8 @@ type DynamicGPU struct {
 	Fixed   []partition.Instance // the instances of the profile
 	Made    []made.Name          // the instances of leases
 	Awaited string               // the process that waits to change the GPU; "" for none
+	Refused string               // why no lease gets the GPU now; "" if one may
+	Late    int                  // see [placement.Want.Late]
 	Modes   *ModeGPU             // nil: the GPU has MIG
 }
 
@@ -121,6 +123,9 @@ func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, e
 		if err == nil && g.Awaited != "" {
 			err = &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
 		}
+		if err == nil && g.Refused != "" {
+			err = &InsufficientError{Err: errors.New(g.Refused)}
+		}
 		if err != nil {
 			none = append(none, refusal{g.GPU, err})
 			continue
@@ -129,7 +134,7 @@ func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, e
 			lost, other := a.Before-a.After, b.Before-b.After
 			return lost < other || lost == other && a.Before < b.Before
 		}
-		if at < 0 || less(slot, best) {
+		if at < 0 || g.Late == gpus[at].Late && less(slot, best) {
 			best, at = slot, i
 		}
 	}

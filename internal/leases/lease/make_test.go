@@ -1,12 +1,15 @@
 package lease
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/made"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/leases/placement"
 	"dcm/internal/linux/unitname"
 )
 
@@ -106,5 +109,38 @@ func TestAcquire_SlotLimit(t *testing.T) {
 	}
 	if _, err := a.Acquire(t.Context(), alice, Request{Make: "2g.20gb", Kind: unitname.ConfinedLease}); err != nil {
 		t.Errorf("within the limit: %v", err)
+	}
+}
+
+// A GPU with memory that no process holds is taken last, with a note, or not at all.
+func TestChoose_HeldMemory(t *testing.T) {
+	offered := dynamicGPU("").Offered
+	held := HeldMemory{GPUs: []runstate.MemoryHeld{{GPU: "0000:05:00.0", Bytes: 149 << 30}}}
+	var parts []runstate.Part
+	for _, a := range []partition.Address{"0000:05:00.0", "0000:26:00.0"} {
+		parts = append(parts, runstate.Part{Name: runstate.PartName(a, 0), GPU: a, Kind: "amd SPX", Render: "/dev/" + string(a)})
+	}
+	dynamic := func() ([]DynamicGPU, error) {
+		return []DynamicGPU{{GPU: "0000:05:00.0", Offered: offered}, {GPU: "0000:26:00.0", Offered: offered}}, nil
+	}
+	for _, r := range []Request{{Want: placement.Want{Partitions: 1}}, {Want: placement.Want{GPUs: 1}}, {Make: "1g.10gb"}} {
+		p := new(policy)
+		c, err := p.choose(Snapshot{Parts: parts, Dynamic: dynamic, Held: held, Late: held.Late(nil)}, Caller{}, r)
+		if err != nil || c.Partitions[0].GPU != "0000:26:00.0" || len(held.notes(c.Partitions)) != 0 {
+			t.Errorf("%+v: got %+v, %v", r, c, err)
+		}
+	}
+	two := Request{Want: placement.Want{Partitions: 2}}
+	c, err := new(policy).choose(Snapshot{Parts: parts, Held: held}, Caller{}, two)
+	if notes := held.notes(c.Partitions); err != nil || len(notes) != 1 || !strings.Contains(notes[0], "0000:05:00.0 has 149 GiB of memory in use that no process holds") {
+		t.Errorf("both: got %+v, %q, %v", c, notes, err)
+	}
+	held.Refuse = true
+	_, err = new(policy).choose(Snapshot{Parts: parts, Held: held}, Caller{}, two)
+	if short, ok := errors.AsType[*InsufficientError](err); !ok || len(short.Holders) != 1 || !strings.Contains(short.Holders[0], "no process holds") {
+		t.Errorf("refused: got %v", err)
+	}
+	if err := new(policy).impossible(Snapshot{Parts: parts, Held: held}, Caller{}, two, location{}); err != nil {
+		t.Errorf("never: %v", err)
 	}
 }

@@ -49,15 +49,16 @@ func (p *policy) chooseMode(snapshot Snapshot, caller Caller, r Request) (placem
 	mode, n := partition.Compute(r.Make), max(r.Partitions, 1)
 	var none []refusal
 	var best *modeOffer
-	xcc := 0
+	xcc, late := 0, 0
 	for _, g := range gpus {
 		o, err := snapshot.modeOffer(g, allocations, mode, n)
 		if err != nil {
 			none = append(none, refusal{g.GPU, err})
 			continue
 		}
-		if best == nil || o.shared && !best.shared || o.shared == best.shared && o.left < best.left {
-			best, xcc = &o, n*g.Modes.XCC/mode.Partitions(g.Modes.XCC)
+		better := best == nil || g.Late == late && (o.shared && !best.shared || o.shared == best.shared && o.left < best.left)
+		if better {
+			best, xcc, late = &o, n*g.Modes.XCC/mode.Partitions(g.Modes.XCC), g.Late
 		}
 	}
 	if best == nil {
@@ -89,6 +90,8 @@ func (s Snapshot) modeOffer(g DynamicGPU, allocations []Allocation, mode partiti
 	switch {
 	case g.Awaited != "":
 		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
+	case g.Refused != "":
+		return modeOffer{}, &InsufficientError{Err: errors.New(g.Refused)}
 	case claimed && claim.Profile == string(mode) && g.Modes.Now == mode:
 		return shareMode(g, own, claim, n)
 	case claimed:

@@ -46,6 +46,7 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 		scope.Allow = l.Nodes
 		var err error
 		l.Notes, err = g.move.Start(ctx, scope)
+		l.Notes = append(l.Notes, g.snapshot.Held.notes(g.choice.Partitions)...)
 		if err == nil {
 			err = errors.Join(s.host.Processes.Check(c), s.verifyReplaced(g.before))
 		} else {

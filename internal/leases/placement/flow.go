@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"dcm/internal/gpu/partition"
 )
 
 // flow returns, for each reservation, how many free partitions of each cell it gets, or nil if they
@@ -15,7 +17,7 @@ func (a *assignment) flow(list []Reservation) []map[cell]int {
 		f.free[cellOf(p)]++
 	}
 	f.cells = slices.SortedFunc(maps.Keys(f.free), func(a, b cell) int {
-		return cmp.Or(a.gpu.Compare(b.gpu), cmp.Compare(a.kind, b.kind))
+		return cmp.Or(cmp.Compare(lateOf(list, a.gpu), lateOf(list, b.gpu)), a.gpu.Compare(b.gpu), cmp.Compare(a.kind, b.kind))
 	})
 	for i, r := range list {
 		f.given[i] = make(map[cell]int)
@@ -26,6 +28,15 @@ func (a *assignment) flow(list []Reservation) []map[cell]int {
 		}
 	}
 	return f.given
+}
+
+// lateOf returns the highest number of a GPU in [Want.Late] of the reservations.
+func lateOf(list []Reservation, gpu partition.Address) int {
+	most := 0
+	for _, r := range list {
+		most = max(most, r.Late[gpu])
+	}
+	return most
 }
 
 type network struct {

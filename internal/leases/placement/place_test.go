@@ -227,3 +227,29 @@ func BenchmarkChoose64(b *testing.B) {
 		}
 	}
 }
+
+// A GPU to avoid is chosen only for what the others cannot give, in each place, also as a whole.
+func TestChoose_LateInEachPlace(t *testing.T) {
+	late := map[partition.Address]int{gpu(0): MaxLate, gpu(1): 1}
+	for _, tt := range []struct {
+		taken string
+		want  Want
+		give  string
+	}{
+		{"", Want{Partitions: 1}, "45:00.0-0"},
+		{"0:0-6 1:0-6", Want{Partitions: 1}, "45:00.0-0"},
+		{"", Want{Partitions: 1, Place: Spread}, "45:00.0-0"},
+		{"", Want{Partitions: 2, Place: Link}, "45:00.0-0 45:00.0-1"},
+		{"2:0-6", Want{Partitions: 2}, "25:00.0-0 45:00.0-7"},
+		{"", Want{Partitions: 3, Place: Spread, Among: []partition.Address{gpu(0), gpu(1)}}, "25:00.0-0 25:00.0-2 25:00.0-4"},
+		{"1:0-7 2:0-6", Want{Partitions: 2}, "05:00.0-0 45:00.0-7"},
+		{"", Want{Partitions: 9, Among: []partition.Address{gpu(0), gpu(1)}}, "05:00.0-0 25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7"},
+		{"2:0-0", Want{GPUs: 1}, "25:00.0-0 25:00.0-1 25:00.0-2 25:00.0-3 25:00.0-4 25:00.0-5 25:00.0-6 25:00.0-7"},
+	} {
+		tt.want.Late = late
+		got, err := Choose(node(3, 8, 2), holes(tt.taken), tt.want)
+		if diff := cmp.Diff(tt.give, short(got.Partitions)); err != nil || diff != "" {
+			t.Errorf("%+v with %q taken: %v (-want +got):\n%s", tt.want, tt.taken, err, diff)
+		}
+	}
+}

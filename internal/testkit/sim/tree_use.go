@@ -48,7 +48,12 @@ func measured(n *Node, read func() (string, error)) *Entry {
 
 // addUse adds the files with the usage of a GPU.
 func addUse(n *Node, t tree, b *board) {
-	t.put("mem_info_vram_used", measured(n, func() (string, error) { return strconv.FormatUint(vramUsed(n, b), 10) + "\n", nil }))
+	// A counter of the kernel: unlike the tables, a read of it is no work for the firmware.
+	t.put("mem_info_vram_used", attribute(0o444, func(context.Context) (string, error) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return strconv.FormatUint(vramUsed(n, b), 10) + "\n", nil
+	}))
 	t.put("gpu_busy_percent", measured(n, func() (string, error) {
 		return fmt.Sprintf("%d\n", n.uses.busy[spot{b.index, 0}]), nil
 	}))

@@ -11,9 +11,11 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/cdi"
+	"dcm/internal/text"
 )
 
 // checkHost prints the findings of the host checks, and their counts last.
@@ -57,7 +59,12 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 			guests = append(guests, string(d.Address))
 		}
 	}
+	var held []string
+	for _, m := range gather.HeldMemory(h, cfg) {
+		held = append(held, fmt.Sprintf("%s %s", m.GPU, text.GiB(m.Bytes)))
+	}
 	return doctor.Run(h.Path(), doctor.Config{
+		Held:      held,
 		Guests:    guests,
 		Clients:   host.Clients(h, cfg),
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),

@@ -75,11 +75,20 @@ func partitionTable(con *console.Console, all []usedPart) *console.Table {
 	if slices.ContainsFunc(all, func(p usedPart) bool { return p.Mode != all[0].Mode }) {
 		last = []string{"RENDER NODE", "BUSY", "MODE"}
 	}
-	t := con.NewTable("PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS").
+	columns := []string{"PARTITION", "MODE", "RENDER NODE", "CARD", "ID", "NUMA", "DOMAIN", "MEMORY", "USED", "BUSY", "UNITS", "HOLDER", "PIDS"}
+	held := slices.ContainsFunc(all, func(p usedPart) bool { return p.HeldMemory > 0 })
+	if held {
+		columns = slices.Insert(columns, 9, "HELD BY NONE")
+	}
+	t := con.NewTable(columns...).
 		Optional(slices.Concat([]string{"CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA"}, last)...)
 	for _, p := range all {
-		t.Row(p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), text.NUMANode(p.NUMA), fmt.Sprint(p.Domain),
-			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids()))
+		row := []string{p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), text.NUMANode(p.NUMA), fmt.Sprint(p.Domain),
+			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids())}
+		if held {
+			row = slices.Insert(row, 9, amount(p.HeldMemory))
+		}
+		t.Row(row...)
 	}
 	return t
 }
@@ -124,12 +133,18 @@ type usedPart struct {
 	Busy      *float64                    `json:"busy_percent"`
 	Unknown   map[string]string           `json:"unknown,omitempty"`
 	Processes status.List[status.Process] `json:"processes"`
+
+	HeldMemory uint64 `json:"gpu_held_memory_bytes"` // of its GPU
 }
 
 func usedParts(a status.Account, u status.Usage) []usedPart {
 	uses := make(map[string]status.PartUse, len(u.Parts))
 	for _, p := range u.Parts {
 		uses[p.Name] = p
+	}
+	held := make(map[string]uint64)
+	for _, g := range a.GPUs {
+		held[g.Address] = g.HeldMemory
 	}
 	all := make([]usedPart, len(a.Parts))
 	for i, p := range a.Parts {
@@ -138,7 +153,7 @@ func usedParts(a status.Account, u status.Usage) []usedPart {
 		if len(holders) == 0 {
 			holders = use.Holders
 		}
-		all[i] = usedPart{p, append([]string{}, holders...), use.Used, use.Busy, use.Unknown, use.Processes}
+		all[i] = usedPart{p, append([]string{}, holders...), use.Used, use.Busy, use.Unknown, use.Processes, held[p.GPU]}
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ import (
 	"dcm/internal/gpu/partition"
 	"dcm/internal/gpu/record"
 	"dcm/internal/leases/reservation"
+	"dcm/internal/text"
 )
 
 // Plan is the output of dcm plan --json.
@@ -119,6 +121,14 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 	for _, g := range d.GPUs {
 		if g.HasMadeMode() {
 			p.Made = append(p.Made, g.MadeMode.Describe(g.Address))
+		}
+	}
+	for _, g := range a.GPUs {
+		changed := slices.ContainsFunc(d.Steps, func(s partition.Step) bool {
+			return s.GPU == partition.Address(g.Address) || slices.Contains(s.Hive, partition.Address(g.Address))
+		})
+		if g.HeldMemory > 0 && changed {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("%s has %s of memory in use that no process holds: the driver may refuse the change", g.Address, text.GiB(g.HeldMemory)))
 		}
 	}
 	if n := a.Managed(); n < a.Expected.GPUs && !a.Running() {

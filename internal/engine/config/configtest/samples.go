@@ -31,6 +31,7 @@ max-per-user = 8
 max-slots-per-user = 16
 idle-time = "10m"
 dwell-time = "30s"
+held-memory = "refuse"
 default-time = "90m"
 max-time = "24h"
 shares = 4

@@ -55,6 +55,7 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 	}
 	s.Warnings = host.Claims(h).Failures()
 	s.GPUs = gpus(devices, d.Want)
+	addHeldMemory(h, cfg, &s)
 	s.Parts = parts(devices)
 	if !copyDetails(s.Parts, before.Parts) && all {
 		unread = errors.Join(unread, host.OpenNode(h, nil).ReadDetails(ctx, devices))
