@@ -156,7 +156,7 @@ func (p dynamicGPUs) read(among []partition.Selector, used *gpu.Usage, all []str
 	var out []lease.DynamicGPU
 	if used != nil {
 		var unread error
-		if out, unread = p.switchable(devices, slices.Clone(used.Holders), waits); unread != nil {
+		if out, unread = p.switchable(ctx, devices, slices.Clone(used.Holders), waits); unread != nil {
 			return nil, fmt.Errorf("%w: %w", lease.ErrUnreadable, unread)
 		}
 	}

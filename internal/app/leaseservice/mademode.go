@@ -1,6 +1,7 @@
 package leaseservice
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -50,7 +51,7 @@ func switchedBy(claims []made.Name) map[partition.Address]made.Name {
 
 // switchable returns the GPUs whose modes leases switch. It returns none if the profile does not fit. It sets
 // [gpu.Holder.Attached] of the holders.
-func (p dynamicGPUs) switchable(devices []gpu.Device, holders []gpu.Holder, waits drain.Wait) ([]lease.DynamicGPU, error) {
+func (p dynamicGPUs) switchable(ctx context.Context, devices []gpu.Device, holders []gpu.Holder, waits drain.Wait) ([]lease.DynamicGPU, error) {
 	cfg := p.config()
 	atRest := gpu.Partitionable(devices)
 	for i := range atRest {
@@ -63,13 +64,17 @@ func (p dynamicGPUs) switchable(devices []gpu.Device, holders []gpu.Holder, wait
 	if err := p.node.Attach(holders); err != nil {
 		return nil, err
 	}
+	back, err := returning(ctx, p.host)
+	if err != nil {
+		return nil, err
+	}
 	check, claims := p.node.BusyCheck(partition.AMD), host.Claims(p.host)
 	var out []lease.DynamicGPU
 	for _, d := range devices {
 		if !layout.Dynamic[d.Address] || d.MIG != nil || d.SkipReason != "" || d.ReadOnly || d.XCCCount() == 0 {
 			continue
 		}
-		m := &lease.ModeGPU{XCC: d.XCCCount(), Now: d.Compute, Rest: layout.Shapes[d.Address].Compute, Available: d.AvailableCompute, Refused: refusal(check, d, devices, holders)}
+		m := &lease.ModeGPU{XCC: d.XCCCount(), Now: d.Compute, Rest: layout.Shapes[d.Address].Compute, Available: d.AvailableCompute, Refused: refusal(check, d, devices, holders), Returning: back[d.Address]}
 		for _, h := range holders {
 			if h.Uses(d) && !slices.Contains(m.Users, userName(h)) {
 				m.Users = append(m.Users, userName(h))
@@ -85,6 +90,23 @@ func (p dynamicGPUs) switchable(devices []gpu.Device, holders []gpu.Holder, wait
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// returning returns the GPUs whose modes systemd is switching back, or has queued to.
+func returning(ctx context.Context, h *host.Host) (map[partition.Address]bool, error) {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	units, err := conn.Units.Stopping(ctx, made.ModeUnits)
+	out := make(map[partition.Address]bool)
+	for _, unit := range units {
+		if n, err := made.NameOf(unit); err == nil {
+			out[n.GPU] = true
+		}
+	}
+	return out, err
 }
 
 // refusal returns why leases must not switch the mode of a GPU: while a process uses another GPU, an

@@ -160,7 +160,10 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if errors.Is(err, systemd.ErrDependency) {
 		err = fmt.Errorf("%w\nhint: the reason is in the journal: journalctl --unit=%s", err, s.Requires)
 	}
-	if errors.Is(err, systemd.ErrNoProcess) || errors.Is(err, systemd.ErrConflict) {
+	switch conflict := errors.Is(err, systemd.ErrConflict); {
+	case conflict && s.Requires != "":
+		err = fmt.Errorf("%w: %s", lease.ErrEnding, s.Requires)
+	case conflict || errors.Is(err, systemd.ErrNoProcess):
 		err = fmt.Errorf("%w: %w", lease.ErrNotMoved, err)
 	}
 	if err == nil {

@@ -66,6 +66,15 @@ func (n Name) Unit() string {
 	return makeUnit(n.String())
 }
 
+// ModeUnits is the pattern of the units of modes, for fnmatch(3).
+var ModeUnits = makeUnit(modePrefix + "_*")
+
+// NameOf returns the name whose unit is makeUnit.
+func NameOf(makeUnit string) (Name, error) {
+	prefix, suffix, _ := strings.Cut(unitname.Make, "@")
+	return Parse(strings.TrimSuffix(strings.TrimPrefix(makeUnit, prefix+"@"), suffix))
+}
+
 func makeUnit(instance string) string { return strings.Replace(unitname.Make, "@", "@"+instance, 1) }
 
 // Service is a service that has an instance while it is active.

@@ -181,22 +181,28 @@ func (a *Allocator) request(ctx context.Context, c Caller, r Request) (Lease, er
 	return l, nil
 }
 
-// notMovedDelay is the delay before a waiting request is queued again after [ErrNotMoved].
+// notMovedDelay is the delay before a request is queued again after [ErrNotMoved] or, repeatedly, [ErrEnding].
 const notMovedDelay = time.Second
 
 // attempt queues a request. If a daemon-reexec prevents the start of a waiting request, the request
-// returns to its place in the queue instead of failing. opened is as in [starter.protect].
+// returns to its place in the queue instead of failing. If its mode is just being switched back, each
+// request is queued again: it gets another GPU, if one can be switched. opened is as in [starter.protect].
 func (a *Allocator) attempt(ctx context.Context, c Caller, r Request) (l Lease, opened bool, err error) {
 	since := time.Now()
-	for {
+	for n := 1; ; n++ {
 		l, opened, err = a.enqueue(ctx, newPending(c, r, since))
-		if !r.Wait || !errors.Is(err, ErrNotMoved) {
+		ending := errors.Is(err, ErrEnding)
+		if again := ending && n < maxStarts || r.Wait && (ending || errors.Is(err, ErrNotMoved)); !again {
 			return l, opened, err
+		}
+		delay := notMovedDelay
+		if ending && n == 1 {
+			delay = 0 // the next snapshot shows which mode is being switched back
 		}
 		select {
 		case <-ctx.Done():
 			return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
-		case <-time.After(notMovedDelay):
+		case <-time.After(delay):
 		}
 		if err := a.host.Processes.Check(c); err != nil {
 			return Lease{}, false, err

@@ -62,7 +62,7 @@ func (g DynamicGPU) atRest() DynamicGPU {
 	g.Awaited = ""
 	if g.Modes != nil {
 		m := *g.Modes
-		m.Now, m.Users, m.Recent = m.Rest, nil, ""
+		m.Now, m.Users, m.Recent, m.Returning = m.Rest, nil, "", false
 		g.Modes = &m
 	}
 	return g

@@ -10,6 +10,10 @@ import (
 // daemon-reexec makes systemd forget the process of a scope whose job is queued.
 var ErrNotMoved = errors.New("systemd has moved no process into it")
 
+// ErrEnding is returned if the unit that a scope requires is being stopped: the mode of a GPU is being switched
+// back.
+var ErrEnding = errors.New("the unit that it requires is being stopped")
+
 // ErrUnreadable is returned if a vendor's driver does not answer, or answers differently while
 // instances are created or destroyed.
 var ErrUnreadable = errors.New("cannot read the dynamic GPUs")
@@ -86,7 +90,7 @@ func Passes(err error) bool {
 		return false
 	}
 	_, limit := errors.AsType[*LimitError](err)
-	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved) || errors.Is(err, ErrUnreadable)
+	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved) || errors.Is(err, ErrEnding) || errors.Is(err, ErrUnreadable)
 }
 
 func insufficient(err error) bool {

@@ -23,6 +23,7 @@ type ModeGPU struct {
 	Users     []string            // units and processes that use it
 	Refused   string              // why it must not be switched; "" if it may be
 	Recent    string              // why it may be switched only later; "" if it may be now
+	Returning bool                // systemd stops the unit of a mode of leases, which switches the GPU back
 }
 
 // modeGPUs returns the dynamic GPUs with modes.
@@ -92,6 +93,8 @@ func (s Snapshot) modeOffer(g DynamicGPU, allocations []Allocation, mode partiti
 		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("%s waits to change the GPU", g.Awaited)}
 	case g.Refused != "":
 		return modeOffer{}, &InsufficientError{Err: errors.New(g.Refused)}
+	case g.Modes.Returning:
+		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("it is being switched back to %s", g.Modes.Rest)}
 	case claimed && claim.Profile == string(mode) && g.Modes.Now == mode:
 		return shareMode(g, own, claim, n)
 	case claimed:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -63,7 +64,7 @@ func render(gpu partition.Address, index int) string {
 func (h *modeHost) Snapshot(context.Context) (Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := Snapshot{Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Switched: h.claims}
+	s := Snapshot{Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Switched: maps.Clone(h.claims)}
 	var gpus []DynamicGPU
 	for _, gpu := range []partition.Address{first, second} {
 		m := *h.modes[gpu]
@@ -179,6 +180,78 @@ func TestAcquire_NoMode(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A GPU that is being switched back is not taken, also if that shows only when the lease starts.
+func TestAcquire_SwitchedBack(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		listed  bool // the first reading shows it already
+		both    bool // the other GPU is in use
+		started partition.Address
+	}{
+		{"the other", true, false, second},
+		{"the other, at the start", false, false, second},
+		{"none", true, true, ""},
+		{"none, at the start", false, true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newModeHost()
+			h.set(first, partition.CPX)
+			h.modes[first].Returning = tt.listed
+			if tt.both {
+				h.give("a.service", second, 0)
+			}
+			h.onStart = func(s Scope) error {
+				if s.Requires != h.claims[first].Unit() {
+					return nil
+				}
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.modes[first].Returning = true
+				return fmt.Errorf("%w: %s", ErrEnding, s.Requires)
+			}
+			l, err := h.allocator().Acquire(t.Context(), alice, askMode("CPX", 1))
+			if tt.started == "" {
+				if err == nil || !insufficient(err) || !strings.Contains(err.Error(), "being switched back to SPX") {
+					t.Fatalf("got %+v, %v", l, err)
+				}
+				return
+			}
+			if err != nil || l.Choice.Partitions[0].GPU != tt.started {
+				t.Errorf("got %+v, %v; want a partition of %s", l, err, tt.started)
+			}
+		})
+	}
+}
+
+// A request that waits starts when the GPU was switched back.
+func TestAcquire_WaitsForTheSwitchBack(t *testing.T) {
+	h := newModeHost()
+	h.set(first, partition.CPX)
+	h.give("a.service", second, 0)
+	h.onStart = func(s Scope) error {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.modes[first].Now == partition.CPX {
+			h.modes[first].Returning = true
+			go func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				h.modes[first].Returning, h.modes[first].Now = false, partition.SPX
+				delete(h.claims, first)
+				h.stir()
+			}()
+			return fmt.Errorf("%w: %s", ErrEnding, s.Requires)
+		}
+		return nil
+	}
+	r := askMode("CPX", 1)
+	r.Wait = true
+	l := acquire(t, h.allocator(), alice, r)
+	if l.Choice.Partitions[0].GPU != first {
+		t.Errorf("got %+v", l)
 	}
 }
 

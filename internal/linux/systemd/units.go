@@ -77,6 +77,19 @@ func (u Units) Failed(ctx context.Context, names []string) ([]Unit, error) {
 	return units, err
 }
 
+// Stopping returns the units that are being stopped, or are active and have a job, so that a unit that requires
+// them cannot start now. The patterns are those of fnmatch(3).
+func (u Units) Stopping(ctx context.Context, patterns ...string) ([]string, error) {
+	list, err := u.t.matching(ctx, []string{"active", "deactivating"}, patterns...)
+	var out []string
+	for _, l := range list {
+		if l.unit.Active == "deactivating" || l.unit.Job {
+			out = append(out, l.primary)
+		}
+	}
+	return out, err
+}
+
 // read adds fields to what the list says of a unit.
 func (u Units) read(ctx context.Context, unit *Unit, fields Fields) (err error) {
 	service := strings.HasSuffix(unit.Name, ".service")
