@@ -35,6 +35,8 @@ type Allocator struct {
 	queue   *queue
 	starter *starter
 	server  *server
+
+	extending unitLocks // held by the calls of Extend
 }
 
 // New returns an allocator without limits.

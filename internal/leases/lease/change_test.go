@@ -1,8 +1,10 @@
 package lease
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,6 +44,48 @@ func TestExtend(t *testing.T) {
 				t.Errorf("time limit: got %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// Two extensions of a lease at once follow each other: none fails since the other one writes too, and none
+// shortens the limit of the other.
+func TestExtend_AtOnce(t *testing.T) {
+	const unit = "dcm-lease-1000-00000001.scope"
+	for name, limits := range map[string][2]time.Duration{"longer last": {2 * time.Hour, 3 * time.Hour}, "longer first": {3 * time.Hour, 2 * time.Hour}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHost()
+				h.terms, h.reload = map[string]Term{unit: {time.Now(), time.Hour}}, 5*time.Second
+				k := newAllocator(h)
+				var errs [2]error
+				var both sync.WaitGroup
+				for i, limit := range limits {
+					both.Go(func() { errs[i] = k.Extend(t.Context(), alice, unit, limit) })
+					synctest.Wait()
+				}
+				both.Wait()
+				if errs[0] != nil || errs[1] != nil && !strings.Contains(errs[1].Error(), "is 3h0m0s already") {
+					t.Errorf("got %v", errs)
+				}
+				if got := h.terms[unit].Limit; got != 3*time.Hour {
+					t.Errorf("time limit: got %s, want 3h", got)
+				}
+			})
+		})
+	}
+	k, end := newAllocator(newHost()), make(chan struct{})
+	release, _ := k.extending.lock(t.Context(), unit)
+	defer release()
+	left, leave := context.WithCancel(t.Context())
+	go func() { defer close(end); leave() }()
+	if _, err := k.extending.lock(left, unit); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has left: got %v", err)
+	}
+	<-end
+	if again, err := k.extending.lock(t.Context(), "dcm-lease-1000-00000002.scope"); err != nil {
+		t.Errorf("another lease: got %v", err)
+	} else {
+		again()
 	}
 }
 

@@ -41,9 +41,11 @@ type host struct {
 	alone      map[int]string // the lease in which a process is alone, by PID
 	inside     map[int]string // the lease that a process shares with others, by PID
 	terms      map[string]Term
-	others     bool     // another process has entered the lease that is replaced
-	empty      []string // leases whose scopes PID 1 has not removed yet
-	calls      int      // number of calls of Snapshot and Active
+	reload     time.Duration
+	written    time.Duration // by the last Extend
+	others     bool          // another process has entered the lease that is replaced
+	empty      []string      // leases whose scopes PID 1 has not removed yet
+	calls      int           // number of calls of Snapshot and Active
 }
 
 func newHost() *host {
@@ -245,9 +247,17 @@ func (h *host) Terms(_ context.Context, leases []string) (map[string]Term, error
 	return out, nil
 }
 
+// Extend writes the limit, and reads it after a reload, as PID 1 needs it.
 func (h *host) Extend(_ context.Context, unit string, limit time.Duration) error {
 	h.mu.Lock()
+	h.written = limit
+	h.mu.Unlock()
+	time.Sleep(h.reload)
+	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.written != limit {
+		return fmt.Errorf("systemd has not taken over the time limit (found %s, want %s)", h.written, limit)
+	}
 	h.terms[unit] = Term{h.terms[unit].Began, limit}
 	return nil
 }

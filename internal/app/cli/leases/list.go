@@ -71,25 +71,49 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 	if err != nil {
 		return exitcode.With(exitcode.Usage, fmt.Errorf("--time: %w", err))
 	}
-	all, err := leaseservice.List(ctx, h)
+	since, present, err := termOf(ctx, h, unit)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(all, func(l status.Lease) bool { return l.Lease == unit })
-	if i >= 0 && strings.HasPrefix(value, "+") && all[i].Until != nil {
-		limit += all[i].Until.Sub(all[i].Since)
+	set := limit
+	for {
+		if strings.HasPrefix(value, "+") {
+			set = present + limit
+		}
+		// A repeated call has no further effect, since the limit counts from the start of the lease.
+		err = client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
+			return c.Extend(ctx, unit, set)
+		})
+		before := present
+		if err == nil || set == limit {
+			break
+		}
+		var unread error
+		if since, present, unread = termOf(ctx, h, unit); unread != nil || present <= before {
+			break
+		}
+		// Another call has extended the lease in the meantime: the time is added to its limit.
 	}
-	// A repeated call has no further effect, since the limit counts from the start of the lease.
-	err = client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
-		return c.Extend(ctx, unit, limit)
-	})
 	if dbusapi.IsImpossible(err) {
 		return exitcode.With(exitcode.Permanent, err)
 	}
-	if err == nil && i >= 0 {
-		con.Printf("%s ends at %s\n", unit, all[i].Since.Add(limit).Local().Format(time.DateTime))
+	if err == nil && !since.IsZero() {
+		con.Printf("%s ends at %s\n", unit, since.Add(set).Local().Format(time.DateTime))
 	}
 	return err
+}
+
+// termOf returns the start of a lease and its time limit, 0 for none. Both are zero for a lease that has ended.
+func termOf(ctx context.Context, h *host.Host, unit string) (since time.Time, limit time.Duration, err error) {
+	all, err := leaseservice.List(ctx, h)
+	i := slices.IndexFunc(all, func(l status.Lease) bool { return l.Lease == unit })
+	if err != nil || i < 0 {
+		return since, 0, err
+	}
+	if all[i].Until != nil {
+		limit = all[i].Until.Sub(all[i].Since)
+	}
+	return all[i].Since, limit, nil
 }
 
 func list(ctx context.Context, h *host.Host, con *console.Console, asJSON, long bool) error {
