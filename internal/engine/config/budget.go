@@ -104,8 +104,25 @@ func (b Budget) format() string {
 // back by itself.
 func (c *Config) Rounds() bool { return c.UnitOfChange == GPU && c.OnFailure == Rollback }
 
-// warnBudgets warns of budgets for changes that are not made in rounds.
+// SharedBudgets returns a warning for the same units in two budgets.
+func (c *Config) SharedBudgets() []string {
+	var out []string
+	first := make(map[string]Budget)
+	for _, b := range c.Budgets {
+		for _, pattern := range b.Units {
+			if other, twice := first[pattern]; twice {
+				out = append(out, fmt.Sprintf("%s: budget: units: %s is in the budget of %s too (max-down %d and %d): both limit a change", b.Source, pattern, other.Source, b.MaxDown, other.MaxDown))
+				continue
+			}
+			first[pattern] = b
+		}
+	}
+	return out
+}
+
+// warnBudgets warns of budgets for changes that are not made in rounds, and of two budgets for the same units.
 func warnBudgets(c *Config) {
+	c.Warnings = append(c.Warnings, c.SharedBudgets()...)
 	if len(c.Budgets) > 0 && !c.Rounds() {
 		c.Warnings = append(c.Warnings, c.Budgets[0].Source+`: budget: without unit-of-change = "gpu" and on-failure = "rollback" all GPUs change together, and dcm refuses a change that would exceed a budget`)
 	}

@@ -61,3 +61,18 @@ func TestLoad_BadBudgets(t *testing.T) {
 		}
 	}
 }
+
+// The same units in two budgets are a mistake if the budgets differ, and unclear if they do not.
+func TestLoad_BudgetsOfTheSameUnits(t *testing.T) {
+	cfg, err := config.Load(written(t, map[string]string{
+		"dcm.toml": "[apply]\nunit-of-change = \"gpu\"\n[[budget]]\nunits = \"vllm@\"\nmax-down = 2\n[[budget]]\nunits = [\"llm\", \"vllm@*\"]\nmax-down = 1\n",
+	}))
+	if err != nil || len(cfg.Warnings) != 1 {
+		t.Fatalf("warnings %q, %v, want one", cfg.Warnings, err)
+	}
+	for _, text := range []string{"dcm.toml:6: budget: units: vllm@*.service is in the budget of ", "dcm.toml:3 too (max-down 1 and 2)"} {
+		if !strings.Contains(cfg.Warnings[0], text) {
+			t.Errorf("warning %q: want %q", cfg.Warnings[0], text)
+		}
+	}
+}

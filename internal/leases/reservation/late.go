@@ -2,6 +2,8 @@ package reservation
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"dcm/internal/engine/config"
 	"dcm/internal/gpu"
@@ -60,6 +62,36 @@ func BlockDynamic(list []config.Reservation, p partition.Profile, gpus, after []
 				break
 			}
 		}
+	}
+	return out
+}
+
+// NothingToMake returns a warning if the profile has dynamic GPUs on which no lease can create an instance or
+// switch the compute mode: the instances of the profile leave no slot, or the GPU has no other mode.
+func NothingToMake(p partition.Profile, gpus []partition.GPU) []string {
+	layout, err := p.Layout(gpus)
+	if err != nil {
+		return nil // the error is that of a run
+	}
+	var full, single []string
+	for _, g := range gpus {
+		want := layout.Shapes[g.Address]
+		switch {
+		case !layout.Dynamic[g.Address]:
+		case want.MIG == nil:
+			if g.Memory == want.Memory && len(g.AvailableCompute) == 1 && g.AvailableCompute[0] == want.Compute {
+				single = append(single, string(g.Address))
+			}
+		case len(g.OfferedProfiles()) > 0 && !slices.ContainsFunc(g.OfferedProfiles(), func(s partition.InstanceProfile) bool { return g.RoomFor(want.MIG.Instances, s.Name) == nil }):
+			full = append(full, string(g.Address))
+		}
+	}
+	var out []string
+	if len(full) > 0 {
+		out = append(out, fmt.Sprintf("profile %q: dynamic has no effect on %s: mig leaves no slot for another instance", p.Name, strings.Join(full, ", ")))
+	}
+	if len(single) > 0 {
+		out = append(out, fmt.Sprintf("profile %q: dynamic has no effect on %s: no other compute mode is available", p.Name, strings.Join(single, ", ")))
 	}
 	return out
 }

@@ -35,6 +35,7 @@ type pid1 struct {
 	onList        func(n int, names []string) // called after the nth list of units
 	amid          func(n int)                 // called before the reply with the nth list of units
 	lists         int
+	files         []string // the names of unit files
 	loadedForList []string // the units that a list had to load
 	gets          int      // of properties
 	hearers       int      // calls of Subscribe
@@ -164,6 +165,17 @@ func (p *pid1) manager() map[string]any {
 			for name, status := range p.units {
 				if ok, _ := filepath.Match(patterns[0], name); ok && (len(states) == 0 || slices.Contains(states, status.ActiveState)) {
 					out = append(out, *status)
+				}
+			}
+			return out, nil
+		},
+		"ListUnitFilesByPatterns": func(_, patterns []string) ([]struct{ Path, State string }, *dbus.Error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			var out []struct{ Path, State string }
+			for _, name := range p.files {
+				if ok, _ := filepath.Match(patterns[0], name); ok {
+					out = append(out, struct{ Path, State string }{"/etc/systemd/system/" + name, "disabled"})
 				}
 			}
 			return out, nil

@@ -20,3 +20,16 @@ func TestUnits_Stopping(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+func TestUnits_Unknown(t *testing.T) {
+	p := startPID1(t)
+	p.files = []string{"llm@.service", "idle.service"}
+	p.set("vllm@a.service", "active/running", "")
+	p.set("b.service", "inactive/dead", "")
+	c, ctx := p.dial()
+	patterns := []string{"llm@*.service", "llm@.service", "vllm@*.service", "b.service", "trainer@.service", "other-*.service"}
+	got, err := c.Units.Unknown(ctx, patterns)
+	if diff := cmp.Diff([]string{"trainer@.service", "other-*.service"}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

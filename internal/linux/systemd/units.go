@@ -90,6 +90,36 @@ func (u Units) Stopping(ctx context.Context, patterns ...string) ([]string, erro
 	return out, err
 }
 
+// Unknown returns the patterns that match neither a loaded unit nor a unit file. In a pattern * is any text, and a
+// template, "x@.service", stands for its instances. A name without * is unknown if it has no unit file.
+func (u Units) Unknown(ctx context.Context, patterns []string) ([]string, error) {
+	unknown := make([]bool, len(patterns))
+	err := each(len(patterns), func(i int) error {
+		name := patterns[i]
+		if !strings.Contains(name, "*") && !isTemplate(name) {
+			list, err := u.t.list(ctx, []string{name})
+			unknown[i] = err == nil && list[0].unit.Load == "not-found"
+			return err
+		}
+		pattern := strings.Replace(strings.ReplaceAll(name, `\`, `\\`), "@.", "@*.", 1)
+		loaded, err := u.t.matching(ctx, nil, pattern)
+		if err != nil || len(loaded) > 0 {
+			return err
+		}
+		var files []struct{ Path, State string }
+		err = u.t.call(ctx, &files, managerPath, managerInterface+".ListUnitFilesByPatterns", []string{}, []string{pattern})
+		unknown[i] = err == nil && len(files) == 0
+		return err
+	})
+	var out []string
+	for i, name := range patterns {
+		if unknown[i] {
+			out = append(out, name)
+		}
+	}
+	return out, err
+}
+
 // read adds fields to what the list says of a unit.
 func (u Units) read(ctx context.Context, unit *Unit, fields Fields) (err error) {
 	service := strings.HasSuffix(unit.Name, ".service")

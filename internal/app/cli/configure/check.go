@@ -80,7 +80,7 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 	var misplaced error
 	if kind == "" {
 		misplaced = checkReserved(h, cfg)
-		for _, w := range reservation.Elsewhere(h, cfg.Observers) {
+		for _, w := range append(reservation.Elsewhere(h, cfg.Observers), host.UnknownUnits(ctx, h, cfg)...) {
 			con.Warn(w)
 		}
 	}

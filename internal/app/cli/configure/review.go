@@ -39,7 +39,7 @@ func (r review) judge(con *console.Console, name string) ([]partition.GPU, error
 		return nil, err
 	}
 	if selected {
-		for _, text := range reservation.BlockDynamic(r.cfg.Reservations, p, r.gpus, after) {
+		for _, text := range append(reservation.BlockDynamic(r.cfg.Reservations, p, r.gpus, after), reservation.NothingToMake(p, r.gpus)...) {
 			con.Warn(r.name(text))
 		}
 	}

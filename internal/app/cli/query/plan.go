@@ -95,6 +95,9 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 		if short != nil {
 			p.Warnings = append(p.Warnings, runstate.WithHint(name(short.Text), short.Hint))
 		}
+		for _, text := range reservation.NothingToMake(profile, gpus) {
+			p.Warnings = append(p.Warnings, name(text))
+		}
 		err = reservation.Room(cfg.Reservations, after, short)
 	}
 	if err != nil {
@@ -131,6 +134,10 @@ func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []
 			p.Warnings = append(p.Warnings, fmt.Sprintf("%s has %s of memory in use that no process holds: the driver may refuse the change", g.Address, text.GiB(g.HeldMemory)))
 		}
 	}
+	if profile, known := cfg.Lookup(name); known == nil {
+		p.Warnings = append(p.Warnings, reservation.NothingToMake(profile, d.GPUs)...)
+	}
+	p.Warnings = append(p.Warnings, append(cfg.SharedBudgets(), host.UnknownUnits(ctx, h, cfg)...)...)
 	if n := a.Managed(); n < a.Expected.GPUs && !a.Running() {
 		p.Warnings = append(p.Warnings, a.Expected.Text(n)+"; the plan is for the others")
 	}
