@@ -165,7 +165,7 @@ func (s *Service) Queue() []status.Queued {
 			names[q.UID] = host.UserName(q.UID)
 		}
 		out = append(out, status.Queued{
-			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs,
+			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs, Make: q.Make,
 			Exclusive: q.Kind == unitname.ExclusiveLease, Share: q.Of, Time: q.Time.Seconds(), Since: q.Since, Reason: q.Reason,
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
 	"dcm/internal/frontends/status"
+	"dcm/internal/gpu/partition"
 	"dcm/internal/text"
 )
 
@@ -124,6 +125,12 @@ func size(q status.Queued) string {
 	out := text.Count(q.Partitions, "partition")
 	if q.GPUs > 0 {
 		out = text.Count(q.GPUs, "GPU")
+	}
+	switch {
+	case partition.IsMode(q.Make):
+		out += " in " + q.Make
+	case q.Make != "":
+		out = q.Make
 	}
 	switch {
 	case q.Exclusive:
