@@ -27,6 +27,14 @@ type Reservation struct {
 	Broken     bool               // the entry has errors, and the unit gets no partition
 }
 
+// Label names the entry of the configuration: "reservation vllm", or "client vllm@3.service" for one with gpus.
+func (r Reservation) Label() string {
+	if r.Whole {
+		return "client " + r.Unit
+	}
+	return "reservation " + r.Name
+}
+
 // Asks returns all settings of the reservation as one text. While the text is the same, the choice of
 // partitions stays valid.
 func (r Reservation) Asks() string {

@@ -190,10 +190,15 @@ func Room(list []config.Reservation, after []partition.GPU, short *gpu.Shortage)
 		if err == nil {
 			break
 		}
-		if first := lease.Fit(node, wants[:i+1]); first != nil && first.Error() != err.Error() {
-			return fmt.Errorf("%s: reservation %s cannot be met: %w; of all, %w", r.Source, r.Name, first, err)
-		} else if first != nil {
-			return fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+		first := lease.Fit(node, wants[:i+1])
+		switch {
+		case first == nil:
+		case r.Whole:
+			return fmt.Errorf("%s: %s: gpus: these GPUs would have no partition", r.Source, r.Label())
+		case first.Error() != err.Error():
+			return fmt.Errorf("%s: %s cannot be met: %w; of all, %w", r.Source, r.Label(), first, err)
+		default:
+			return fmt.Errorf("%s: %s cannot be met: %w", r.Source, r.Label(), err)
 		}
 	}
 	return err
@@ -225,11 +230,11 @@ func resolve(list []config.Reservation, after []partition.GPU, short *gpu.Shorta
 			continue // no change of the others gives it what it had
 		}
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: reservation %s: %w", r.Source, r.Name, err)
+			return nil, nil, nil, fmt.Errorf("%s: %s: gpus: %w", r.Source, r.Label(), err)
 		}
 		kinds, err := r.Sought.Match(there)
 		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: reservation %s cannot be met: %w", r.Source, r.Name, err)
+			return nil, nil, nil, fmt.Errorf("%s: %s cannot be met: %w", r.Source, r.Label(), err)
 		}
 		wants = append(wants, lease.Reservation{Name: r.Name, Want: placement.Want{Partitions: r.Partitions, Among: among, Kinds: kinds}, Whole: r.Whole})
 		met = append(met, r)
