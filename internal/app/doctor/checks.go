@@ -82,7 +82,7 @@ func hostChecks() []Check {
 		{"leftover-process", Warning, "open files of processes, /proc/PID/cgroup", "a process has a GPU open and belongs to no unit",
 			"end it, or start it in a service", "", leftoverProcesses},
 		{"held-memory", Warning, "/run/dcm/held-memory.json", "memory of a GPU is in use, and no process holds it",
-			"stop its clients and reload the driver, or reboot if that does not help; with amdgpu of the 7.1 branch a reload does not help: install 7.2", "ROCm/rocm-systems issue 8263; ROCm/mori pull request 473", heldMemory},
+			"stop its clients and reload the driver, or reboot; with amdgpu of the 7.1 branch a reload does not help, so install 7.2", "ROCm/rocm-systems issue 8263; ROCm/mori pull request 473", heldMemory},
 		{"udev-mode", Warning, "/etc/udev/rules.d", "a udev rule gives every user access to GPU devices",
 			"remove MODE=\"0666\" from the rule, and add users to the group render", "", udevModes},
 	}

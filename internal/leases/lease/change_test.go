@@ -47,7 +47,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// Two extensions of a lease at once follow each other: none fails since the other one writes too, and none
+// Concurrent extensions of a lease follow each other: none fails since the other one writes too, and none
 // shortens the limit of the other.
 func TestExtend_AtOnce(t *testing.T) {
 	const unit = "dcm-lease-1000-00000001.scope"
