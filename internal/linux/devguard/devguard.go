@@ -51,20 +51,26 @@ type Access struct {
 // A cgroup that was removed and created again has another ID, so Set must be called again then.
 func (g Guard) Set(a Access) error {
 	table, err := g.open()
-	if errors.Is(err, unix.EPERM) { // in a container, by kernel lockdown, or by a seccomp filter
-		err = &UnsupportedError{fmt.Errorf("loading programs is not permitted here: %w", err)}
-	}
 	if err != nil {
-		return fmt.Errorf("cannot guard devices: %w", err)
+		return fmt.Errorf("cannot guard devices: %w", permitted(err))
 	}
 	defer unix.Close(table)
 	if err := fill(table, a); err != nil {
 		return fmt.Errorf("cannot change the guard's table: %w", err)
 	}
 	if err := g.begin(table); err != nil {
-		return fmt.Errorf("cannot guard devices: %w", err)
+		return fmt.Errorf("cannot guard devices: %w", permitted(err))
 	}
 	return nil
+}
+
+// permitted returns an [UnsupportedError] for EPERM: in a container, by kernel lockdown, or by a seccomp filter. A
+// container may create tables, and load no programs.
+func permitted(err error) error {
+	if _, known := errors.AsType[*UnsupportedError](err); known || !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	return &UnsupportedError{fmt.Errorf("loading programs is not permitted here: %w", err)}
 }
 
 // permission is a key of the table. If device is zero, it applies to all devices. If cgroup is 0,

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -167,23 +168,60 @@ func TestSet_TableWithoutLink(t *testing.T) {
 	n.expect(map[string]string{"system.slice": guarded})
 }
 
-// In a container, or under kernel lockdown, another try does not help.
-func TestSet_NotPermitted(t *testing.T) {
-	n := newNode(t)
+// confined calls f in a thread of its own, which ends afterwards, after another function that confines the thread.
+func confined(confine, f func() error) error {
 	answer := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its lost capabilities
-		var none [2]unix.CapUserData
-		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-		if err := unix.Capset(&header, &none[0]); err != nil {
+		runtime.LockOSThread() // never unlocked
+		if err := confine(); err != nil {
 			answer <- err
 			return
 		}
-		answer <- n.Set(n.access(one()))
+		answer <- f()
 	}()
-	err := <-answer
-	if _, ok := errors.AsType[*devguard.UnsupportedError](err); !ok || !errors.Is(err, unix.EPERM) {
-		t.Errorf("without capabilities: %v", err)
+	return <-answer
+}
+
+func loseCapabilities() error {
+	var none [2]unix.CapUserData
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	return unix.Capset(&header, &none[0])
+}
+
+// refuseBPF makes each bpf(2) fail with EPERM, as the seccomp filters of containers do.
+func refuseBPF() error {
+	code := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: unix.SYS_BPF},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	filter := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
+}
+
+// A container refuses each bpf(2), also for a path that does not exist: without pins there is nothing to unload.
+func TestOff_NotPermitted(t *testing.T) {
+	g := devguard.Guard{Pins: filepath.Join(t.TempDir(), "dcm")}
+	if err := confined(refuseBPF, g.Off); err != nil {
+		t.Errorf("unload: %v", err)
+	}
+	if err := confined(refuseBPF, func() error { _, err := g.Table(); return err }); err != nil {
+		t.Errorf("table: %v", err)
+	}
+}
+
+// In a container, or under kernel lockdown, another try does not help.
+func TestSet_NotPermitted(t *testing.T) {
+	n := newNode(t)
+	for name, confine := range map[string]func() error{"without capabilities": loseCapabilities, "without bpf(2)": refuseBPF} {
+		err := confined(confine, func() error { return n.Set(n.access(one())) })
+		if _, ok := errors.AsType[*devguard.UnsupportedError](err); !ok || !errors.Is(err, unix.EPERM) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"unsafe"
@@ -118,6 +119,9 @@ func pin(fd int, path string) error {
 }
 
 func get(path string) (int, error) {
+	if _, err := os.Lstat(path); err != nil { // a container refuses each bpf(2), also for a path that does not exist
+		return -1, err
+	}
 	name := append([]byte(path), 0)
 	fd, err := bpf(cmdGet, &pinAttr{address(&name[0]), 0})
 	runtime.KeepAlive(name)
