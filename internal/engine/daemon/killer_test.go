@@ -22,6 +22,7 @@ type killer struct {
 	at    int // the number of the call, from 1; 0: the daemon is not killed
 	calls []string
 	dead  bool
+	jobs  sync.Mutex // held during a restart: a daemon that is killed does not wait for its end
 }
 
 var errKilled = errors.New("the daemon was killed")
@@ -113,6 +114,8 @@ func sortedKeys[V any](m map[string]V) []string {
 // RestartAround queues the jobs one by one. If the daemon is killed before the last one, the run finds units
 // that are not stopped, and changes nothing.
 func (k *killer) RestartAround(_ context.Context, c systemd.Change, queued func(error)) (systemd.Unit, error) {
+	k.jobs.Lock()
+	defer k.jobs.Unlock()
 	if err := k.call("restart gate"); err != nil {
 		queued(nil)
 		return systemd.Unit{}, err

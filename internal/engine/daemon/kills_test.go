@@ -33,10 +33,12 @@ func (k *killer) change(n int) []string {
 		return append([]string{}, k.calls...)
 	}
 	<-ended
+	k.jobs.Lock() // its jobs have ended too
 	k.mu.Lock()
 	calls := k.calls
 	k.at, k.dead, k.calls = 0, false, nil
 	k.mu.Unlock()
+	k.jobs.Unlock()
 	k.left()
 	k.set(func() { k.initial = k.saved })
 	k.start()
