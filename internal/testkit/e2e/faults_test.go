@@ -58,7 +58,9 @@ func faultMatrix() []fault {
 			// systemd sends SIGCONT after SIGTERM, and the run completes.
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_TOOK"`, heal: raised},
 		{name: "switch hangs beyond the timeout", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
-			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2, command: "dcm status", want: "0000:c6:00.0 from CPX to SPX", heal: raised},
+			state: []string{`"phase": "waiting"`}, result: runstate.Running, unit: "timeout 9", gpus: "1 × CPX/NPS1, 7 × SPX/NPS1", verify: 2,
+			// dcm status has it only until the next attempt, seconds later.
+			command: "journalctl --boot --unit=dcm --output=cat --lines=100", want: "in progress: switch 0000:c6:00.0 from CPX to SPX", heal: raised},
 		{name: "daemon-reload during a run", profile: "spx-fast", amid: "systemctl daemon-reload",
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX},
 		{name: "bus restarted during a run", profile: "spx-fast", amid: "systemctl restart dbus",
