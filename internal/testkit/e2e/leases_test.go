@@ -248,7 +248,7 @@ func reservedBehindLeases(m machine) {
 
 // queued returns a shell command that waits until the queue has this many requests.
 func queued(n int) string {
-	return waitFor(fmt.Sprintf("[ $(dcm queue | grep -c partition) = %d ]", n))
+	return waitFor(fmt.Sprintf("[ $(dcm queue | grep -c \"^ *[0-9]\") = %d ]", n))
 }
 
 // queueOrder: waiters are served in order, except those that were killed. After a restart of the
