@@ -21,13 +21,13 @@ const heldMemoryDelay = 10 * time.Second
 // busyMemoryInterval is the interval between readings while a process uses a GPU: its end is no event.
 const busyMemoryInterval = 30 * time.Second
 
-// memoryQuietInterval is the least time between two readings, since a status that a change causes requests
-// another one.
+// memoryQuietInterval is the least time between two readings, since many leases can start and end together.
 const memoryQuietInterval = time.Second
 
 // memoryWatch finds GPUs with memory in use that no process holds, and lists them in a file. It reads the
-// memory when that is requested: at the starts and ends of leases and services, with each status, and at the
-// watchdog's ticks. It reads it again while a process or held memory is there.
+// memory when that is requested: at the starts and ends of leases and services, when other GPUs are found, and at
+// the watchdog's ticks. It reads it again while a process or held memory is there. A status does not request it:
+// a reading starts the vendor's program, and every user can ask for a status.
 type memoryWatch struct {
 	read    func(context.Context) ([]gpu.MemoryUse, error) // nil without an error: not now
 	write   func([]runstate.MemoryHeld) error
@@ -76,6 +76,8 @@ func managed(s *status.Inventory) []partition.GPU {
 	}
 	return out
 }
+
+func sameGPU(a, b partition.GPU) bool { return a.Vendor == b.Vendor && a.Address == b.Address }
 
 // nudge requests a reading.
 func (w *memoryWatch) nudge() {

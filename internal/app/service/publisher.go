@@ -44,14 +44,14 @@ type statusPublisher struct {
 	held    func(context.Context) (status.HeldParts, error) // the holders of the partitions; nil: not known
 	atRest  func()                                          // called when the daemon has come to rest
 	publish func(status.Account)                            // on the bus
-	queried func()                                          // called with each status: the memory in use may have changed
+	found   func()                                          // called when the GPUs that dcm manages are others than before
 }
 
 func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, notify func(string) error, log *slog.Logger) *statusPublisher {
 	p := &statusPublisher{
 		host: h, config: cfg, metrics: metrics, notify: notify, log: log, waiting: func() {},
 		states: make(chan runstate.State, 1), wanted: make(chan chan<- struct{}), again: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
-		lost: func() *dropins.Loss { return nil }, atRest: func() {}, publish: func(status.Account) {}, queried: func() {},
+		lost: func() *dropins.Loss { return nil }, atRest: func() {}, publish: func(status.Account) {}, found: func() {},
 	}
 	p.state.Store(&runstate.State{Phase: runstate.Starting})
 	p.seen.Store(&status.Inventory{})
@@ -164,7 +164,9 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 			}
 			sight, err := p.sight(ctx, cfg, full)
 			if len(sight.GPUs) > 0 {
-				p.seen.Store(&sight)
+				if before := p.seen.Swap(&sight); !slices.EqualFunc(managed(before), managed(&sight), sameGPU) {
+					p.found()
+				}
 			}
 			return sight, err
 		},
@@ -174,7 +176,6 @@ func (p *statusPublisher) take(ctx context.Context, s runstate.State, full bool)
 		Busy: !full && !isAtRest(s.Phase),
 	})
 	sources.Queue = p.queue
-	p.queried()
 	return status.Gather(ctx, time.Now(), sources)
 }
 

@@ -97,7 +97,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
 	s.memory = newMemoryWatch(h, host.OpenNode(h, nil), func() []partition.GPU { return managed(s.status.seen.Load()) }, s.status.refresh, log)
-	s.status.queried, s.leases.Used = s.memory.nudge, s.memory.nudge
+	s.status.found, s.leases.Used = s.memory.nudge, s.memory.nudge
 	s.status.held, s.metrics.leased = s.leases.Held, s.leases.PartitionSeconds
 	return s, nil
 }

@@ -60,11 +60,11 @@ func migCounted(m machine) {
 	for _, s := range []struct {
 		what  string
 		do    func()
-		looks map[string]int // maximum numbers: the daemon may inspect once more, and looks at the memory in use
+		looks map[string]int // maximum numbers: the daemon may inspect once more
 	}{
-		{"dcm apply without changes", func() { m.run("dcm apply") }, map[string]int{daemon: 5}},
-		{"restart of dcm-apply without changes", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 7, oneshot: 1}},
-		{"restart of dcm without changes", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 5}},
+		{"dcm apply without changes", func() { m.run("dcm apply") }, map[string]int{daemon: 3}},
+		{"restart of dcm-apply without changes", func() { m.run("systemctl restart dcm-apply; dcm apply") }, map[string]int{daemon: 5, oneshot: 1}},
+		{"restart of dcm without changes", func() { m.run("systemctl restart dcm") }, map[string]int{daemon: 3}},
 	} {
 		c := m.counting(s.do)
 		for unit := range c {
