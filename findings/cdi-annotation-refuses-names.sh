@@ -7,9 +7,11 @@
 # Versions:  tags.cncf.io/container-device-interface v1.1.2
 # Met by:    device plugins that give CDI devices to containerd or CRI-O by annotation. The plugin
 #            works with short ids, and fails for the first GPU with a PCI address as its id.
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 go_module tags.cncf.io/container-device-interface@v1.1.2
 cat >"$dir/main.go" <<'END'

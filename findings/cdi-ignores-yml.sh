@@ -5,9 +5,11 @@
 # Versions:  tags.cncf.io/container-device-interface v1.1.1
 # Met by:    administrators who write a Spec by hand or by a tool whose habit is .yml, for podman,
 #            containerd or CRI-O, which use this library. The engine says "unresolvable CDI devices".
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 go_module tags.cncf.io/container-device-interface@v1.1.1
 cat >"$dir/main.go" <<'END'

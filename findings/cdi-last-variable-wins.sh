@@ -6,9 +6,11 @@
 # Versions:  tags.cncf.io/container-device-interface v1.1.2
 # Met by:    authors of Specs who give each GPU or partition a variable of its own. A Spec can only
 #            set a list of GPUs that is the same for every device, in the edits of the whole Spec.
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 go_module tags.cncf.io/container-device-interface@v1.1.2
 cat >"$dir/main.go" <<'END'

@@ -6,9 +6,11 @@
 # Versions:  systemd 252.39-1~deb12u2
 # Met by:    administrators who limit the time of a GPU job with the habits of a batch system: it ends
 #            half an hour early, or keeps its GPUs for months. The unit file has no error.
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 debian_package systemd 252.39-1~deb12u2
 debian_package libsystemd-shared 252.39-1~deb12u2

@@ -7,9 +7,11 @@
 # Versions:  systemd 252.39-1~deb12u2
 # Met by:    authors of units that depend on a driver: with PartOff= the service keeps running
 #            while the unit that it belongs to restarts.
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 debian_package systemd 252.39-1~deb12u2
 debian_package libsystemd-shared 252.39-1~deb12u2

@@ -7,9 +7,11 @@
 # Versions:  github.com/BurntSushi/toml v1.6.0
 # Met by:    daemons that reject unknown keys by Undecoded, and fleets in which two tools write
 #            the same setting.
+# Fails:     if the output is not that at the end of this script, which was seen with these versions.
 set -euo pipefail
-# shellcheck source=findings/lib.sh
-. "$(dirname "$0")/lib.sh"
+dir=$(mktemp -d)
+# shellcheck source=findings/lib.bash
+. "$(dirname "$0")/lib.bash"
 
 go_module github.com/BurntSushi/toml@v1.6.0
 cat >"$dir/main.go" <<'END'

@@ -1,7 +1,6 @@
 # shellcheck shell=bash
-# Read by the scripts of this directory. It makes a temporary directory $dir, and removes it at
-# the end.
-dir=$(mktemp -d)
+# Read by the scripts of this directory, after they have made the temporary directory $dir. It is removed at the
+# end.
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 
 # go_module MODULE@VERSION: a Go module that requires it.
