@@ -149,17 +149,22 @@ func printEvents(con *console.Console, all []Event) {
 	}
 	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "CAUSE").Optional("CHANGED", "TOOK")
 	for _, e := range slices.Backward(all) {
-		took, changed := "-", "-" // a run that was killed has recorded no GPUs
-		if !e.Until.IsZero() {
-			took = e.Until.Sub(e.At).Round(time.Millisecond).String()
-		}
-		if e.GPUs > 0 {
-			changed = fmt.Sprintf("%d of %d", e.Changed, e.GPUs)
-		}
 		first, _, _ := strings.Cut(e.Text, "\n")
-		t.Row(e.At.Local().Format(time.DateTime), took, e.Kind, console.OrDash(e.Profile), changed, first)
+		t.Row(runRow(e.At, e.Until, e.Kind, e.Profile, e.Changed, e.GPUs, first)...)
 	}
 	t.Flush()
+}
+
+// runRow returns the cells of a run, or of another event, which has no GPUs.
+func runRow(began, ended time.Time, result, profile string, changed, gpus int, cause string) []string {
+	took, of := "-", "-" // a run that was killed has recorded neither
+	if !ended.IsZero() {
+		took = ended.Sub(began).Round(time.Millisecond).String()
+	}
+	if gpus > 0 {
+		of = fmt.Sprintf("%d of %d", changed, gpus)
+	}
+	return []string{began.Local().Format(time.DateTime), took, result, console.OrDash(profile), of, cause}
 }
 
 // listRuns prints the history of runs, the newest first. The JSON has the oldest first.
@@ -176,15 +181,7 @@ func listRuns(h *host.Host, con *console.Console, asJSON bool) error {
 	}
 	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "ASKED FOR").Optional("CHANGED", "TOOK")
 	for _, e := range slices.Backward(all) {
-		took := "-"
-		if !e.Finished.IsZero() {
-			took = e.Finished.Sub(e.Started).Round(time.Millisecond).String()
-		}
-		changed := "-" // a run that was killed has recorded no GPUs
-		if e.GPUs > 0 {
-			changed = fmt.Sprintf("%d of %d", e.Changed, e.GPUs)
-		}
-		t.Row(e.Started.Local().Format(time.DateTime), took, string(e.Result), console.OrDash(e.Profile), changed, strings.TrimSpace(e.Asked.String()))
+		t.Row(runRow(e.Started, e.Finished, string(e.Result), e.Profile, e.Changed, e.GPUs, strings.TrimSpace(e.Asked.String()))...)
 	}
 	t.Flush()
 	return nil
