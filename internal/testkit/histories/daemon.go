@@ -3,8 +3,6 @@ package histories
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -374,39 +372,3 @@ func (n notifier) Ready() error {
 		n.p.w.pid1.Ready(unitname.Daemon)
 	})
 }
-
-// logger writes into the journal of the history, and passes the messages to the checks.
-func (w *world) logger(p *process) *slog.Logger { return slog.New(journal{w: w, p: p}) }
-
-// journal is a [slog.Handler].
-type journal struct {
-	w *world
-	p *process
-}
-
-func (journal) Enabled(context.Context, slog.Level) bool { return true }
-
-func (j journal) Handle(_ context.Context, r slog.Record) error {
-	text := ""
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "error" {
-			text = a.Value.String()
-		}
-		return true
-	})
-	j.w.mu.Lock()
-	defer j.w.mu.Unlock()
-	if j.p.dead {
-		return nil
-	}
-	if j.w.log != nil {
-		fmt.Fprintf(j.w.log, "%26s | %s %s\n", j.p.name(), r.Message, text)
-	}
-	if r.Level >= slog.LevelWarn {
-		j.w.checks.logged(r.Message, text)
-	}
-	return nil
-}
-
-func (j journal) WithAttrs([]slog.Attr) slog.Handler { return j }
-func (j journal) WithGroup(string) slog.Handler      { return j }
