@@ -3,7 +3,9 @@ package e2e_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"dcm/internal/frontends/status"
 )
@@ -54,9 +56,7 @@ func generatorFails(m machine) {
 	m.exits(2, "dcm status", "daemon-reload")
 	// A failed daemon-reload of another process does not cause one by dcm.
 	m.run("systemctl restart alpha; for i in $(seq 10); do systemctl daemon-reload; done")
-	if n := len(m.reloads(true)); n < 2 || n > 6 {
-		m.t.Errorf("daemon-reloads by dcm: want one for each loss and those of the back-off, got %d", n)
-	}
+	m.backedOff(m.reloads(true))
 	// A pass of the daemon causes none either, although it may detect the loss.
 	earlier := len(m.reloads(false))
 	for i := range 5 {
@@ -103,8 +103,40 @@ func (m machine) unconfined(a status.Account) (units []string) {
 func (m machine) reloads(numbered bool) []entry {
 	m.t.Helper()
 	return slices.DeleteFunc(m.entries("--unit=dcm"), func(e entry) bool {
-		return e["DCM_UNITS"] == nil || (e["DCM_TRY"] != nil) != numbered
+		// An entry with the number of all tries says that dcm gives up.
+		return e["DCM_UNITS"] == nil || e["DCM_TRIES"] != nil || (e["DCM_TRY"] != nil) != numbered
 	})
+}
+
+// backedOff expects two losses of drop-ins, and twice the time between two daemon-reloads after each. The times are
+// those of the kernel, which load does not delay.
+func (m machine) backedOff(reloads []entry) {
+	m.t.Helper()
+	var losses int
+	var before int64
+	for _, e := range reloads {
+		try, at := m.numberOf(e, "DCM_TRY"), m.numberOf(e, "_SOURCE_REALTIME_TIMESTAMP")
+		if try == 1 {
+			losses++
+		} else if wait := (5 * time.Second << (try - 2)).Microseconds(); at-before < wait {
+			m.t.Errorf("daemon-reload %d by dcm: want %d µs after the one before it, got %d", try, wait, at-before)
+		}
+		before = at
+	}
+	if losses != 2 {
+		m.t.Errorf("daemon-reloads by dcm: want a first one for each of 2 losses, got %d", losses)
+	}
+}
+
+// numberOf returns the value of a field with a number.
+func (m machine) numberOf(e entry, field string) int64 {
+	m.t.Helper()
+	text, _ := e[field].(string) // a missing field is no number
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		m.t.Fatalf("field %s of the journal: %v", field, err)
+	}
+	return n
 }
 
 // listsChanged: dcm reports what an administrator adds to a device list, and does not change it.

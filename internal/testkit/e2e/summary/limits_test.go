@@ -62,8 +62,25 @@ func TestSummary_TimeFromBoot(t *testing.T) {
 	var b strings.Builder
 	s := newSummary(&b)
 	s.add(event{Action: "output", Package: "dcm/internal/testkit/e2e", Test: "TestNode/flow", Output: "    tiers_test.go:9: from the boot of its container: 12 s\n"})
+	s.add(event{Action: "output", Package: "dcm/internal/testkit/e2e", Test: "TestNode/flow", Output: "    machine_test.go:9: processor time in the container: 7.1 s\n"})
 	s.add(event{Action: "pass", Package: "dcm/internal/testkit/e2e", Test: "TestNode/flow", Elapsed: 99})
-	if want := "pass dcm/internal/testkit/e2e TestNode/flow (99.0s) from the boot of its container: 12 s\n"; b.String() != want {
+	if want := "pass dcm/internal/testkit/e2e TestNode/flow (99.0s) from the boot of its container: 12 s processor time in the container: 7.1 s\n"; b.String() != want {
 		t.Errorf("printed %q, want %q", b.String(), want)
+	}
+}
+
+func TestSummary_FirstMessages(t *testing.T) {
+	var b strings.Builder
+	s := newSummary(&b)
+	for _, line := range []string{"    a_test.go:7: got 1, want 2\n", "        of 3\n", "    a_test.go:8: more\n"} {
+		s.add(event{Action: "output", Package: "dcm/a", Test: "TestA", Output: line})
+	}
+	s.add(event{Action: "fail", Package: "dcm/a", Test: "TestA"})
+	s.add(event{Action: "output", Package: "dcm/a", Test: "TestB", Output: "    a_test.go:9: processor time\n"})
+	s.add(event{Action: "pass", Package: "dcm/a", Test: "TestB"})
+	b.Reset()
+	s.end()
+	if want := "the first message of each failed test:\n    dcm/a TestA: a_test.go:7: got 1, want 2\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("printed %q, want %q at its end", b.String(), want)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dcm/internal/text"
 )
 
 // event is one line of the output, see `go doc test2json`.
@@ -31,6 +33,7 @@ type summary struct {
 	tests   map[string]int            // by the action they ended with
 	pkgs    map[string]int
 	failed  []string // the messages of failed tests
+	first   []string // the first message of each failed test, in a line
 	limited []string // failed tests that name a limit of the host, and the limit
 	rootly  []name   // tests that were skipped since this user is not root
 	total   int      // packages, or 0 if unknown
@@ -145,7 +148,11 @@ func (s *summary) ended(n name, e event) {
 		s.rootly = append(s.rootly, n)
 	}
 	if e.Action == "fail" {
-		s.failed = append(s.failed, messages(n, text)...)
+		m := messages(n, text)
+		s.failed = append(s.failed, m...)
+		if len(m) > 1 {
+			s.first = append(s.first, n.String()+": "+strings.TrimSpace(m[1]))
+		}
 		if limit := outOfLimit.FindString(text); limit != "" {
 			s.limited = append(s.limited, n.String()+": "+limit)
 		}
@@ -159,11 +166,18 @@ func (s *summary) print(e event, whole bool, text string) {
 	if whole {
 		s.say("%s", text)
 	}
-	s.say("%-4s %s (%.1fs)%s\n", e.Action, name{e.Package, e.Test}, e.Elapsed, sinceBoot.FindString(text))
+	s.say("%-4s %s (%.1fs)%s%s\n", e.Action, name{e.Package, e.Test}, e.Elapsed, sinceBoot.FindString(text), processorTime.FindString(text))
 }
 
-// sinceBoot is what a test with a container logs. Its elapsed time includes the wait for a turn.
-var sinceBoot = regexp.MustCompile(` from the boot of its container: [0-9]+ s`)
+// sinceBoot and processorTime are what a test with a container logs. Its elapsed time includes the wait for a turn,
+// and depends on the load.
+var (
+	sinceBoot     = regexp.MustCompile(` from the boot of its container: [0-9]+ s`)
+	processorTime = regexp.MustCompile(` processor time in the container: [0-9.]+ s`)
+)
+
+// longestMessage is how much of a message is repeated after the counts.
+const longestMessage = 400
 
 // aboutRoot is in the reason of each test that only root can run.
 var aboutRoot = regexp.MustCompile(`\broot\b`)
@@ -213,5 +227,11 @@ func (s *summary) end() bool {
 	}
 	s.say("\ntests:    %d passed, %d failed, %d skipped\n", s.tests["pass"], s.tests["fail"], s.tests["skip"])
 	s.say("packages: %d passed, %d failed, %d without tests\n", s.pkgs["pass"], s.pkgs["fail"], s.pkgs["skip"])
+	if len(s.first) > 0 {
+		s.say("the first message of each failed test:\n")
+		for _, line := range s.first {
+			s.say("    %s\n", text.CutEnd(line, longestMessage))
+		}
+	}
 	return s.tests["fail"] == 0 && s.pkgs["fail"] == 0 && s.tests["pass"] > 0 && len(s.output) == 0
 }
