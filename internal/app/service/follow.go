@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/watch"
@@ -15,6 +17,11 @@ const (
 	stepSettleDelay = 100 * time.Millisecond
 	stepMaxDelay    = 500 * time.Millisecond
 )
+
+// watchReport returns a channel that receives when a run has written its report, until ctx ends.
+func watchReport(ctx context.Context, h *host.Host, log *slog.Logger) (<-chan struct{}, error) {
+	return new(watch.Set).FilesWithin(ctx, []string{h.Runtime()}, stepSettleDelay, stepMaxDelay, log)
+}
 
 // accompany publishes each step during a run. The daemon's loop waits for the end only.
 func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {
@@ -28,7 +35,7 @@ func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {
 		}
 	case phase == runstate.Applying && p.running == nil:
 		ctx, p.running = context.WithCancel(ctx)
-		changed, err := new(watch.Set).FilesWithin(ctx, []string{p.host.Runtime()}, stepSettleDelay, stepMaxDelay, p.log)
+		changed, err := p.steps(ctx)
 		if err != nil {
 			p.log.Warn("cannot publish the steps of the run on the bus", "error", err)
 			return

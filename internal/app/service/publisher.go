@@ -39,6 +39,7 @@ type statusPublisher struct {
 	ready   chan struct{}                    // closed when the first state is shown
 	ended   chan struct{}                    // closed when run has returned
 
+	steps   func(context.Context) (<-chan struct{}, error)  // receives after each step of a run, until ctx ends
 	queue   func() []status.Queued                          // the requests that wait for leases; nil: none can
 	lost    func() *dropins.Loss                            // the drop-ins that systemd has not loaded
 	held    func(context.Context) (status.HeldParts, error) // the holders of the partitions; nil: not known
@@ -51,7 +52,8 @@ func newStatusPublisher(h *host.Host, cfg *effectiveConfig, metrics *exporter, n
 	p := &statusPublisher{
 		host: h, config: cfg, metrics: metrics, notify: notify, log: log, waiting: func() {},
 		states: make(chan runstate.State, 1), wanted: make(chan chan<- struct{}), again: make(chan struct{}, 1), ready: make(chan struct{}), ended: make(chan struct{}),
-		lost: func() *dropins.Loss { return nil }, atRest: func() {}, publish: func(status.Account) {}, found: func() {},
+		steps: func(ctx context.Context) (<-chan struct{}, error) { return watchReport(ctx, h, log) },
+		lost:  func() *dropins.Loss { return nil }, atRest: func() {}, publish: func(status.Account) {}, found: func() {},
 	}
 	p.state.Store(&runstate.State{Phase: runstate.Starting})
 	p.seen.Store(&status.Inventory{})

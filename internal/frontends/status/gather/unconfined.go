@@ -33,8 +33,7 @@ func confinement(ctx context.Context, h *host.Host, cfg *config.Config) (status.
 	if len(reserved) == 0 && len(host.LeaseUnits(h)) == 0 {
 		return status.Confinement{}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
-	defer cancel()
+	// PID 1 does not answer during a daemon-reload. The limit is that of the part.
 	conn, err := h.Dial(ctx)
 	if err != nil {
 		return status.Confinement{}, err
