@@ -138,6 +138,8 @@ func TestDropins_BrokenGenerator(t *testing.T) {
 	h.until("in sync", phase(runstate.InSync))
 	pass := func(what, events string, begin func()) {
 		t.Helper()
+		h.tick() // the pass before has ended, with all of its events
+		h.left()
 		h.did()
 		begin()
 		h.until("the end of the pass", func(runstate.State) bool { return true })
