@@ -234,6 +234,7 @@ func (b migBench) runWith(t *testing.T, geometryText string, rollback bool, rec 
 
 func TestFaultMatrixOfMIG(t *testing.T) {
 	program, library := buildNVML(t)
+	before := divided(t, newMIGBench(t, program, library))
 	for _, c := range migMatrix() {
 		t.Run(c.step+"/"+c.fault, func(t *testing.T) {
 			t.Parallel()
@@ -241,8 +242,8 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 			target := cmp.Or(c.to, "7g.80gb")
 			if c.step == "mode" {
 				target = "1g.10gb"
-			} else if run := b.run(t, "3g.40gb 1g.10gb", true); run.Result != runstate.Applied {
-				t.Fatalf("before: %s, %+v", run.Result, run.Error)
+			} else {
+				b.divide(t, before)
 			}
 			b.update(t, func(s *standin.State) { s.Knobs = c.knobs })
 			run := b.run(t, target, !c.keep)
@@ -256,6 +257,30 @@ func TestFaultMatrixOfMIG(t *testing.T) {
 			}
 		})
 	}
+}
+
+// divided returns the GPUs of a node on which a run has created instances.
+func divided(t *testing.T, b migBench) []standin.GPU {
+	t.Helper()
+	if run := b.run(t, "3g.40gb 1g.10gb", true); run.Result != runstate.Applied {
+		t.Fatalf("before the faults: %s, %+v", run.Result, run.Error)
+	}
+	s, err := standin.Read(b.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.GPUs
+}
+
+// divide gives the GPUs the modes and instances of those of another node. A run would call the library many times.
+func (b migBench) divide(t *testing.T, as []standin.GPU) {
+	t.Helper()
+	b.update(t, func(s *standin.State) {
+		for i := range s.GPUs {
+			g := &s.GPUs[i]
+			g.Current, g.Pending, g.Instances = as[i].Current, as[i].Pending, slices.Clone(as[i].Instances)
+		}
+	})
 }
 
 // If nvidia_drm holds the GPUs, a run that may not unload it is refused and names it. A retry would
