@@ -67,7 +67,7 @@ help:
 #:   histories         random histories of a host in one process, for HISTORIES=1m
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
-#:   tested-on         write the tables "tested on" from internal/testkit/testedon
+#:   tested-on         write the section TESTED ON of dcm(1) from internal/testkit/testedon
 #:   bench             dcm's overhead compared with the minimum for the same work
 #:
 #: Test with more parts; as root
@@ -336,7 +336,7 @@ surface:
 	DCM_SURFACE_WRITE=1 DCM_E2E=require $(GO) test -count=1 -timeout=0 -run '^TestNode$$/^surface$$' ./internal/testkit/e2e
 	$(GIT) diff --stat -- internal/testkit/surface/golden
 
-# The table of what dcm was tested on, in README.md and dcm(1).
+# What dcm was tested on, in dcm(1).
 .PHONY: tested-on
 tested-on:
 	$(GO) generate ./internal/testkit/testedon

@@ -1,4 +1,4 @@
-// Package testedon generates the table "Tested on" of README.md and dcm(1). Its sources are
+// Package testedon generates the section TESTED ON of dcm(1). Its sources are
 // results.json, which lists runs of tests, the kinds of nodes of the simulator, and records
 // of real boards. Nothing else is claimed.
 package testedon
@@ -31,7 +31,7 @@ type Result struct {
 	Part    bool   `json:"part"` // only a part of the tests ran
 }
 
-// Groups of results, in the order of the table.
+// Groups of results, in the order of the section.
 const (
 	nodes      = "simulated nodes"
 	containers = "containers"
@@ -125,44 +125,6 @@ func in(all []Result, group string) []Result {
 	return slices.DeleteFunc(slices.Clone(all), func(r Result) bool { return r.Group != group })
 }
 
-// README replaces the table in the text of README.md.
-func README(text string, all []Result) (string, error) {
-	const header = "| tested on | versions | date |\n"
-	before, rest, ok := strings.Cut(text, header)
-	if !ok {
-		return "", fmt.Errorf("README.md: no line %q", header)
-	}
-	for strings.HasPrefix(rest, "|") {
-		_, rest, _ = strings.Cut(rest, "\n")
-	}
-	return before + header + "|---|---|---|\n" + rows(all) + rest, nil
-}
-
-// rows has one row for each group.
-func rows(all []Result) string {
-	var b strings.Builder
-	for _, group := range groups() {
-		own := in(all, group)
-		var versions, dates []string
-		for _, r := range own {
-			versions = append(versions, short(r))
-			if r.Date != "" && !slices.Contains(dates, r.Date) {
-				dates = append(dates, r.Date)
-			}
-		}
-		slices.Sort(dates)
-		text := strings.Join(versions, ", ")
-		switch {
-		case group == nodes:
-			text = fmt.Sprintf("%d kinds, AMD from MI210 to MI355X, NVIDIA from A30 to GB300; dcm(1) lists them", len(own))
-		case len(own) == 0:
-			text = "none yet; `make hardware-kit` builds the archive that records one"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", title(group), text, strings.Join(dates, ", "))
-	}
-	return b.String()
-}
-
 // title is the name of a group with what its reader may take for granted and must not.
 func title(group string) string {
 	switch group {
@@ -176,17 +138,6 @@ func title(group string) string {
 		return "real boards, only read"
 	}
 	return group
-}
-
-func short(r Result) string {
-	text := strings.TrimSpace(r.Name + " " + r.Version)
-	if r.Group == containers {
-		text = fmt.Sprintf("%s (%s)", r.Name, r.Version)
-	}
-	if r.Part {
-		text += " (in part)"
-	}
-	return text
 }
 
 // Manual replaces the section TESTED ON in the text of dcm(1).

@@ -1,4 +1,4 @@
-// Command make writes the table "Tested on" into README.md and dcm(1). It runs in the
+// Command make writes the section TESTED ON of dcm(1). It runs in the
 // directory of package testedon, as go generate does.
 package main
 
@@ -21,20 +21,14 @@ func run(top string) error {
 	if err != nil {
 		return err
 	}
-	for file, replace := range map[string]func(string, []testedon.Result) (string, error){
-		"README.md": testedon.README, "packaging/man/dcm.1": testedon.Manual,
-	} {
-		text, err := os.ReadFile(top + "/" + file)
-		if err != nil {
-			return err
-		}
-		next, err := replace(string(text), all)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(top+"/"+file, []byte(next), 0o644); err != nil {
-			return err
-		}
+	file := top + "/packaging/man/dcm.1"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
 	}
-	return nil
+	next, err := testedon.Manual(string(text), all)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(next), 0o644)
 }
