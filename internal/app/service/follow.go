@@ -2,26 +2,10 @@ package service
 
 import (
 	"context"
-	"log/slog"
-	"time"
 
-	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
-	"dcm/internal/linux/watch"
 )
-
-// A run's report is published when it has not changed for stepSettleDelay, and at the latest after
-// stepMaxDelay.
-const (
-	stepSettleDelay = 100 * time.Millisecond
-	stepMaxDelay    = 500 * time.Millisecond
-)
-
-// watchReport returns a channel that receives when a run has written its report, until ctx ends.
-func watchReport(ctx context.Context, h *host.Host, log *slog.Logger) (<-chan struct{}, error) {
-	return new(watch.Set).FilesWithin(ctx, []string{h.Runtime()}, stepSettleDelay, stepMaxDelay, log)
-}
 
 // accompany publishes each step during a run. The daemon's loop waits for the end only.
 func (p *statusPublisher) accompany(ctx context.Context, phase runstate.Phase) {

@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"log/slog"
+	"time"
 
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu"
 	"dcm/internal/linux/watch"
 )
@@ -19,4 +21,16 @@ func woken(log *slog.Logger) gpu.Option {
 		}
 		return events
 	})
+}
+
+// A run's report is published when it has not changed for stepSettleDelay, and at the latest after
+// stepMaxDelay.
+const (
+	stepSettleDelay = 100 * time.Millisecond
+	stepMaxDelay    = 500 * time.Millisecond
+)
+
+// watchReport returns a channel that receives when a run has written its report, until ctx ends.
+func watchReport(ctx context.Context, h *host.Host, log *slog.Logger) (<-chan struct{}, error) {
+	return new(watch.Set).FilesWithin(ctx, []string{h.Runtime()}, stepSettleDelay, stepMaxDelay, log)
 }
