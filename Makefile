@@ -142,7 +142,7 @@ host-image:
 		for at in dcm-host usr/bin/dcm usr/libexec/dcm/dcm-service; do \
 			GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o $$tree/$$at ./cmd/$${at##*/} || exit 1; \
 		done; \
-		cp systemd/dcm.service systemd/dcm-apply.service systemd/dcm-gate.service systemd/dcm-change.service systemd/dcm-reserve.service systemd/dcm-make@.service systemd/dcm-keep@.target systemd/dcm-agent.service systemd/dcm-agent.socket systemd/dcm.slice $$tree/usr/lib/systemd/system; \
+		cp systemd/dcm.service systemd/dcm-apply.service systemd/dcm-gate.service systemd/dcm-change.service systemd/dcm-reserve.service systemd/dcm-make@.service systemd/dcm-clean@.service systemd/dcm-keep@.target systemd/dcm-agent.service systemd/dcm-agent.socket systemd/dcm.slice $$tree/usr/lib/systemd/system; \
 		cp packaging/dbus/org.deviceconfig.Manager1.conf $$tree/usr/share/dbus-1/system.d; \
 		cp packaging/dcm.toml $$tree/usr/share/dcm; \
 		cp LICENSE packaging/copyright $$tree/usr/share/doc/dcm; \

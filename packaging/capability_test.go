@@ -24,6 +24,7 @@ func TestUnits_Capabilities(t *testing.T) {
 		"dcm-apply.service":  {"CAP_DAC_READ_SEARCH", "CAP_SYS_MODULE", "CAP_SYS_PTRACE"},
 		"dcm-change.service": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
 		"dcm-make@.service":  {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"},
+		"dcm-clean@.service": nil,
 		"dcm-gate.service":   nil,
 	}
 	for unit, capabilities := range want {

@@ -41,6 +41,7 @@ func TestUnits_Exposure(t *testing.T) {
 		{"dcm-gate.service", "16"},
 		{"dcm-change.service", "39"},
 		{"dcm-make@.service", "39"},
+		{"dcm-clean@.service", "16"},
 		{"dcm-reserve.service", "16"},
 		{"dcm-guard.service", "21"},
 		{"dcm-agent.service", "16"},

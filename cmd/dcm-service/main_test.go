@@ -34,8 +34,8 @@ func TestCommands_OfUnits(t *testing.T) {
 			}
 		}
 	}
-	if found != 9 {
-		t.Errorf("the units run it in %d lines, want 9", found)
+	if found != 10 {
+		t.Errorf("the units run it in %d lines, want 10", found)
 	}
 }
 

@@ -139,6 +139,18 @@ func newAllocation() *cobra.Command {
 	return c
 }
 
+func newCleaner() *cobra.Command {
+	c := &cobra.Command{
+		Use:       "cleaner on|off",
+		Short:     "set whether GPUs have run_cleaner_shader and enforce_isolation, as in newer kernels",
+		ValidArgs: []string{"on", "off"},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+	}
+	mount := mountFlag(c)
+	c.RunE = func(_ *cobra.Command, args []string) error { return control(*mount, "cleaner", args[0]) }
+	return c
+}
+
 func newReset() *cobra.Command {
 	c := &cobra.Command{Use: "reset", Short: "reset the node to its state after boot", Args: cobra.NoArgs}
 	mount := mountFlag(c)

@@ -57,7 +57,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newServe(), newKinds(), newModprobe(), newFault(), newAllow(), newCheck(), newAllocation(), newReset(), newState())
+	root.AddCommand(newServe(), newKinds(), newModprobe(), newFault(), newAllow(), newCheck(), newAllocation(), newCleaner(), newReset(), newState())
 	return root
 }
 

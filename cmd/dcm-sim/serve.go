@@ -33,6 +33,7 @@ func newServe() *cobra.Command {
 	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as in older kernels: any process and any switch makes every GPU busy")
 	format := c.Flags().String("usage-format", "", "format of the usage tables: 1.1, 1.6, 1.7, 1.8, sums, 1.3, none, short, other")
 	c.Flags().BoolVar(&o.Allocation, "memory-allocation", false, "as in Linux 7.1 and later: GPUs have compute_partition_mem_alloc_mode")
+	c.Flags().BoolVar(&o.Cleaner, "cleaner", false, "as in kernels since the patches of August 2024: GPUs have run_cleaner_shader and enforce_isolation")
 	c.Flags().BoolVar(&o.OldMinors, "old-minors", false, "as in kernels before 6.12: at most 64 DRM minors of each kind")
 	c.Flags().BoolVar(&o.Scattered, "scattered-minors", false, "DRM minors in no order, as after rebinds")
 	c.Flags().StringVar(&o.MIG, "mig", "", "state file of the stand-in for libnvidia-ml")

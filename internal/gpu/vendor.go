@@ -43,6 +43,9 @@ type Vendor struct {
 	// MemoryUse reads the memory of GPUs, see [Node.MemoryUse].
 	MemoryUse func(ctx context.Context, gpus []partition.Address) ([]MemoryUse, error)
 
+	// Cleaner cleans partitions between two users.
+	Cleaner Cleaner
+
 	// CrossCheck reads the devices through a source that is independent of dcm's own reading.
 	CrossCheck func(ctx context.Context, devices []*Device) CrossCheck
 
@@ -137,3 +140,12 @@ type Traits struct {
 
 // StepFunc receives the start of a step, and its end with the error.
 type StepFunc func(step partition.Step, started bool, err error)
+
+// Cleaner clears what the users of a partition leave in the registers and local memories of its compute units. It
+// does not clear the partition's memory, which the driver does.
+type Cleaner interface {
+	// Supports reports whether the driver can clean the partitions of a GPU.
+	Supports(a partition.Address) bool
+	// Clean cleans the partition with that number. It waits for work of the partition.
+	Clean(ctx context.Context, a partition.Address, index int) error
+}

@@ -38,7 +38,7 @@ const (
 
 // Units returns the names of the units. The guard is not part of the image.
 func Units() []string {
-	return []string{"dcm.service", "dcm-apply.service", "dcm-gate.service", "dcm-change.service", "dcm-reserve.service", "dcm-make@.service", "dcm-keep@.target", "dcm-agent.service", "dcm-agent.socket", "dcm.slice"}
+	return []string{"dcm.service", "dcm-apply.service", "dcm-gate.service", "dcm-change.service", "dcm-reserve.service", "dcm-make@.service", "dcm-clean@.service", "dcm-keep@.target", "dcm-agent.service", "dcm-agent.socket", "dcm.slice"}
 }
 
 // Load reads the image.

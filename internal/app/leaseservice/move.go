@@ -135,6 +135,25 @@ func startTimeout(s lease.Scope) time.Duration {
 	return makerTimeout + HostTimeout
 }
 
+// dependencies returns the units that the scope requires, wants and is ordered after.
+func dependencies(s lease.Scope) []systemd.Property {
+	wants, after := slices.Clone(s.Cleans), slices.Clone(s.Cleans)
+	var out []systemd.Property
+	if s.Requires != "" {
+		out, after = append(out, systemd.Property{Name: "Requires", Value: []string{s.Requires}}), append(after, s.Requires)
+	}
+	if s.Wants != "" {
+		wants = append(wants, s.Wants)
+	}
+	if len(wants) > 0 {
+		out = append(out, systemd.Property{Name: "Wants", Value: wants})
+	}
+	if len(after) > 0 {
+		out = append(out, systemd.Property{Name: "After", Value: after})
+	}
+	return out
+}
+
 // Start creates the scope.
 func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if m.err != nil {
@@ -146,12 +165,7 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if s.Time > 0 {
 		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
 	}
-	if s.Requires != "" {
-		extra = append(extra, systemd.Property{Name: "Requires", Value: []string{s.Requires}}, systemd.Property{Name: "After", Value: []string{s.Requires}})
-	}
-	if s.Wants != "" {
-		extra = append(extra, systemd.Property{Name: "Wants", Value: []string{s.Wants}})
-	}
+	extra = append(extra, dependencies(s)...)
 	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
 	if m.usePIDFD {
 		scope.PIDFD = m.caller.Process.FD()

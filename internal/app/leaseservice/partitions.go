@@ -161,6 +161,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 	if err = errors.Join(err, r.err); err != nil {
 		return snapshot, r.usage, err
 	}
+	if snapshot.Cleaning, err = p.cleaning(ctx, r.conn, snapshot); err != nil {
+		return snapshot, r.usage, err
+	}
 	for _, part := range parts {
 		snapshot.Open[part.Name] = unexpectedUsers(part, r.usage.Holders, p.config().Observers)
 	}

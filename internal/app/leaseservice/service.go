@@ -35,6 +35,7 @@ type Service struct {
 	lifetimes  *lifetimes
 	services   services
 	modes      modeLeases
+	cleaned    chan struct{} // of 1: a partition may be cleaned
 
 	statusChanged func() // see [New]
 
@@ -52,12 +53,13 @@ func New(h *host.Host, effective func() *config.Config, guardChanged, statusChan
 			Common: []string{lease.CommonNode}, RejoinWindow: startRejoinWindow, Member: p.processes.member,
 		}),
 		config: effective, log: log, host: h, partitions: p, exclusive: exclusiveEnds{h, guardChanged}, made: make(chan struct{}, 1), notices: newNotices(h, log),
-		statusChanged: statusChanged, Used: func() {},
+		statusChanged: statusChanged, Used: func() {}, cleaned: make(chan struct{}, 1),
 	}
 	counted := counters{h, p.node, log}
 	record := func(ctx context.Context, l status.Lease, at string) {
 		counted.record(ctx, l, at)
 		s.Used()
+		s.retryCleaningSoon()
 	}
 	s.lifetimes, s.services = newLifetimes(h, record, log), newServices(h, record, log)
 	return s

@@ -116,6 +116,7 @@ func (s *server) tasks() []task {
 		task{"guard", s.guard.run, nil},
 		task{"held memory", s.memory.run, nil},
 		task{"instances of leases", s.leases.SweepMade, nil},
+		task{"cleaning of partitions", s.leases.RetryCleaning, nil},
 		task{"notices of leases", s.leases.Notify, nil},
 		task{"counters of services", s.leases.CountServices, nil},
 	)

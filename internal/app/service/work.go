@@ -30,6 +30,7 @@ func Works() map[string]Work {
 		"agent":   {Unit: unitname.Agent, Do: agentservice.Run},
 		"make":    {Unit: unitname.Make, For: Make},
 		"unmake":  {Unit: unitname.Make, For: Unmake},
+		"clean":   {Unit: unitname.Clean, For: Clean},
 	}
 }
 

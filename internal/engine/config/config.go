@@ -115,7 +115,7 @@ func Defaults() *Config {
 		SettleTime:    defaultSettleDelay,
 		Drift:         Repair,
 		Backend:       Auto,
-		Leases:        Leases{Shares: 1, IdleTime: defaultIdleTimeout, DwellTime: defaultDwellInterval, HeldMemory: LastHeldMemory},
+		Leases:        Leases{Shares: 1, IdleTime: defaultIdleTimeout, DwellTime: defaultDwellInterval, HeldMemory: LastHeldMemory, Clean: CleanIfSupported},
 	}
 }
 

@@ -22,8 +22,19 @@ type Leases struct {
 	DefaultTime  time.Duration // duration of a lease if none is requested; 0 for no limit
 	MaxTime      time.Duration // maximum duration of a lease; 0 for no limit
 	HeldMemory   HeldMemory    // what is done with GPUs with memory that no process holds
+	Clean        Cleaning      // whether a partition is cleaned between two holders
 	Groups       []GroupLimits // by name
 }
+
+// Cleaning is whether the registers and local memories of a partition's compute units are cleared after its users.
+type Cleaning string
+
+// The values of clean, the default first.
+const (
+	CleanIfSupported Cleaning = "true"     // leases take a partition whose cleaning failed last
+	NoCleaning       Cleaning = "false"    //
+	CleanRequired    Cleaning = "required" // leases take no partition that was not cleaned, or cannot be
+)
 
 // HeldMemory is what is done with GPUs that have memory in use that no process holds.
 type HeldMemory string
@@ -62,12 +73,29 @@ func leases() rule.Rule {
 		"default-time":       leaseTime(),
 		"max-time":           leaseTime(),
 		"held-memory":        rule.OneOf("a known value", LastHeldMemory, RefuseHeldMemory, IgnoreHeldMemory),
+		"clean":              cleaning(),
 		"groups": rule.Tables(groupName, rule.Table(map[string]rule.Rule{
 			"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-total":    rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-time":     leaseTime(),
 		}, nil)),
 	}, leaseTimes)
+}
+
+// cleaning is the rule of a Boolean that has a third value.
+func cleaning() rule.Rule {
+	fault := &source.Fault{Text: "not a known value", Accepted: `true, false or "required"`}
+	return rule.Rule{Check: func(c *rule.Checker, key string, n *source.Node) {
+		switch v := n.Value.(type) {
+		case bool:
+		case string:
+			if v != string(CleanRequired) {
+				c.Fail(n, key, fault)
+			}
+		default:
+			c.Fail(n, key, fault)
+		}
+	}}
 }
 
 // leaseTime is the rule of a duration of leases.
@@ -113,6 +141,9 @@ func readLeases(n *source.Node) Leases {
 	l := Defaults().Leases
 	l.DefaultTime, l.MaxTime = readTime(n.At("default-time")), readTime(n.At("max-time"))
 	rule.ReadString(n.At("held-memory"), &l.HeldMemory)
+	if clean := n.At("clean"); clean != nil {
+		l.Clean = Cleaning(fmt.Sprint(clean.Value))
+	}
 	if idle := n.At("idle-time"); idle != nil {
 		l.IdleTime = readTime(idle)
 	}
@@ -132,6 +163,14 @@ func readLeases(n *source.Node) Leases {
 	return l
 }
 
+// text returns the value as it is in a file.
+func (c Cleaning) text() string {
+	if c == CleanRequired {
+		return source.Quote(string(c))
+	}
+	return string(c)
+}
+
 // format writes the tables of a dcm.toml.
 func (l Leases) format(b *strings.Builder) {
 	d := Defaults().Leases
@@ -143,7 +182,8 @@ func (l Leases) format(b *strings.Builder) {
 		pair{"shares", strconv.Itoa(l.Shares), l.Shares != d.Shares},
 		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
 		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0},
-		pair{"held-memory", source.Quote(string(l.HeldMemory)), l.HeldMemory != d.HeldMemory})
+		pair{"held-memory", source.Quote(string(l.HeldMemory)), l.HeldMemory != d.HeldMemory},
+		pair{"clean", l.Clean.text(), l.Clean != d.Clean})
 	for _, g := range l.Groups {
 		fmt.Fprintf(b, "\n[%s]\nmax-per-user = %d\nmax-total = %d\nmax-time = %s\n", source.DottedKey("leases.groups", g.Name), g.PerUser, g.Total, source.Quote(g.MaxTime.String()))
 	}

@@ -19,7 +19,7 @@ func TestLoad_WithoutFiles(t *testing.T) {
 	want := &config.Config{
 		Profiles: map[string]partition.Profile{}, Origin: map[string]string{},
 		OnFailure: config.Rollback, UnitOfChange: config.Node, ReloadDriver: true, SettleTime: 10 * time.Second, DeviceTimeout: time.Minute, Reboot: config.Never, Drift: config.Repair, Backend: config.Auto,
-		Discover: config.Suggest, Leases: config.Leases{Shares: 1, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory},
+		Discover: config.Suggest, Leases: config.Leases{Shares: 1, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory, Clean: config.CleanIfSupported},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -44,7 +44,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4, Allocation: partition.All},
 			"mixed": mixed,
 		},
-		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:79", "mixed": "/etc/dcm/dcm.toml:84"},
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:80", "mixed": "/etc/dcm/dcm.toml:85"},
 		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:  true,
 		Discover: config.Include,
@@ -56,7 +56,7 @@ func TestLoad_EveryKey(t *testing.T) {
 		SettleTime: time.Minute, Budgets: []config.Budget{{Units: []string{"vllm@*.service"}, MaxDown: 2, Source: got.Budgets[0].Source}}, Warnings: got.Warnings,
 		Drift: config.Report, Backend: config.AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
-		Leases: config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 10 * time.Minute, DwellTime: 30 * time.Second, HeldMemory: config.RefuseHeldMemory, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
+		Leases: config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 10 * time.Minute, DwellTime: 30 * time.Second, HeldMemory: config.RefuseHeldMemory, Clean: config.CleanRequired, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
 			{Name: "1005", MaxTime: 30 * time.Minute}, {Name: "course", PerUser: 2, Total: 16}}},
 		Observers: []string{"amd-metrics-exporter.service"},
 		Reservations: []config.Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},

@@ -100,7 +100,7 @@ func TestLoad_Reservations(t *testing.T) {
 	if diff := cmp.Diff(cfg.Reservations, alone); diff != "" || len(lost) > 0 {
 		t.Errorf("read on their own (-all +alone, lost %s):\n%s", lost, diff)
 	}
-	if cmp.Diff(config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
+	if cmp.Diff(config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory, Clean: config.CleanIfSupported, Shares: 3}, cfg.Leases) != "" || cmp.Diff([]string{"exporter.service"}, cfg.Observers) != "" {
 		t.Errorf("leases are %+v, observers %s", cfg.Leases, cfg.Observers)
 	}
 	if got := cfg.Reservations[2].Source; !strings.HasSuffix(got, "50-more.toml:1") {

@@ -72,7 +72,7 @@ func TestShippedFile_ShowsDefaults(t *testing.T) {
 	if want.Warnings = got.Warnings; len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], ": budget: ") {
 		t.Errorf("warnings: got %q, want one, about the budget of an example", got.Warnings)
 	}
-	want.Leases, want.Observers = config.Leases{Shares: 1, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory, Groups: got.Leases.Groups}, got.Observers
+	want.Leases, want.Observers = config.Leases{Shares: 1, IdleTime: 5 * time.Minute, DwellTime: time.Minute, HeldMemory: config.LastHeldMemory, Clean: config.CleanIfSupported, Groups: got.Leases.Groups}, got.Observers
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the defaults shown are not the defaults (-want +got):\n%s", diff)
 	}

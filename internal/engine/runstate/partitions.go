@@ -3,6 +3,8 @@ package runstate
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/statefile"
@@ -65,6 +67,18 @@ func (p *Partitions) GPUsOf(r Reservation, is func(Part) bool) []partition.Addre
 
 // PartName returns the name of a GPU's partition with that index.
 func PartName(gpu partition.Address, index int) string { return fmt.Sprintf("%s-%d", gpu, index) }
+
+// ParsePartName parses the name of a partition.
+func ParsePartName(name string) (gpu partition.Address, index int, err error) {
+	at := strings.LastIndexByte(name, '-')
+	if at >= 0 {
+		gpu, err = partition.ParseAddress(name[:at])
+		if index, other := strconv.Atoi(name[at+1:]); err == nil && other == nil && PartName(gpu, index) == name {
+			return gpu, index, nil
+		}
+	}
+	return "", 0, fmt.Errorf("not the name of a partition (found %q, want one such as 0000:0c:00.0-1)", name)
+}
 
 // Reservation has the partitions that were chosen for a reservation.
 type Reservation struct {

@@ -95,6 +95,9 @@ func madeFor(unit string) string {
 
 // ownTask returns what does not happen after the failure of a unit of dcm.
 func ownTask(unit string) string {
+	if partition := unitname.CleanedBy(unit); partition != "" {
+		return partition + " was not cleaned after its last user"
+	}
 	switch unit {
 	case unitname.Guard:
 		return "other processes may be able to open exclusive partitions"

@@ -63,6 +63,7 @@ func (p *parts) vendor() gpu.Vendor {
 		Measure:       p.meter.measure,
 		Counters:      p.meter.counters,
 		MemoryUse:     (&memoryReader{p.meter.roots, p.meter.kfd, p.usage.holders}).read,
+		Cleaner:       cleaner{p.meter.roots},
 		CrossCheck:    p.library.crossCheck,
 		ModeFiles:     p.inventory.modeFiles,
 		PendingWrites: p.modes.writes.list,

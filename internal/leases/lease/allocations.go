@@ -26,7 +26,7 @@ type Allocation struct {
 	For   string   // the reservation that it was chosen for, even if the unit is not active
 	Users []string // units, or processes such as "python[4711]", that have it open and are not in Units
 
-	Awaited string // the process that waits to change its GPU, or the memory that no process holds; "" for none
+	Awaited string // the process that waits to change its GPU, the memory that no process holds, or its cleaning; "" for none
 	Made    string // the lease that has made it, even if the lease has ended, or the unit that has set the mode; "" for none
 
 	Switched made.Name // the mode of the GPU that leases have set; the zero value for none
@@ -68,6 +68,8 @@ type Snapshot struct {
 	Late map[partition.Address]int
 
 	Held HeldMemory
+
+	Cleaning Cleaning
 
 	// Dynamic reads the GPUs that leases divide; nil: there are none.
 	Dynamic func() ([]DynamicGPU, error)
@@ -145,7 +147,7 @@ func Allocations(s Snapshot) []Allocation {
 	}
 	out := make([]Allocation, len(s.Parts))
 	for i, p := range s.Parts {
-		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: cmp.Or(s.Awaited[p.Name], s.Held.refused(p.GPU)), Made: s.Made[p.Name]}
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: cmp.Or(s.Awaited[p.Name], s.Held.refused(p.GPU), s.Cleaning.Pending[p.Name]), Made: s.Made[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)

@@ -36,7 +36,7 @@ func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.
 			return c, p.check(allocations, caller, len(c.Partitions))
 		}
 	}
-	choice, err := placement.Choose(all(allocations), no, r.Want)
+	choice, err := snapshot.Cleaning.choose(all(allocations), no, r.Want)
 	if err != nil {
 		return choice, &InsufficientError{err, holdersOf(allocations, r.Want)}
 	}
@@ -76,7 +76,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 		own = at.around()
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
-	alone.Open, alone.Awaited, alone.Held = nil, nil, HeldMemory{}
+	alone.Open, alone.Awaited, alone.Held, alone.Cleaning = nil, nil, HeldMemory{}, Cleaning{}
 	alone = alone.atRest()
 	switch {
 	case partition.IsMode(r.Make):

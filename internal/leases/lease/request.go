@@ -53,6 +53,7 @@ type Scope struct {
 	Allow       []string // device nodes
 	Requires    string   // a unit that starts before and stops after it; "" for none
 	Wants       string   // a unit that starts with it and stays when it ends; "" for none
+	Cleans      []string // units that start before it, and stop after its end and clean its partitions
 	Time        time.Duration
 }
 

@@ -43,10 +43,11 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 				scope.Wants = name.Keeper()
 			}
 		}
-		scope.Allow = l.Nodes
+		scope.Allow, scope.Cleans = l.Nodes, g.snapshot.Cleaning.units(g.choice.Partitions)
 		var err error
 		l.Notes, err = g.move.Start(ctx, scope)
 		l.Notes = append(l.Notes, g.snapshot.Held.notes(g.choice.Partitions)...)
+		l.Notes = append(l.Notes, g.snapshot.Cleaning.notes(g.choice.Partitions)...)
 		if err == nil {
 			err = errors.Join(s.host.Processes.Check(c), s.verifyReplaced(g.before))
 		} else {

@@ -77,6 +77,16 @@ func (u Units) Failed(ctx context.Context, names []string) ([]Unit, error) {
 	return units, err
 }
 
+// Instances returns the states of the loaded instances of a template, in the order of their names.
+func (u Units) Instances(ctx context.Context, template string) ([]Unit, error) {
+	list, err := u.t.matching(ctx, nil, strings.Replace(template, "@.", "@*.", 1))
+	units := make([]Unit, len(list))
+	for i := range list {
+		units[i] = list[i].unit
+	}
+	return units, err
+}
+
 // Stopping returns the units that are being stopped, or are active and have a job, so that a unit that requires
 // them cannot start now. The patterns are those of fnmatch(3).
 func (u Units) Stopping(ctx context.Context, patterns ...string) ([]string, error) {

@@ -16,6 +16,7 @@ const (
 	Reserve = "dcm-reserve.service" // chooses partitions after a change of reservations only
 	Guard   = "dcm-guard.service"   // loads the table of exclusive partitions
 	Make    = "dcm-make@.service"   // template: creates a MIG instance or sets a compute mode for leases, and undoes it
+	Clean   = "dcm-clean@.service"  // template: cleans a partition after its users
 	Keep    = "dcm-keep@.target"    // template: keeps the compute mode of the instance of Make between leases
 	Agent   = "dcm-agent.service"   // serves programs that select profiles, such as dcm-kubernetes
 
@@ -40,6 +41,19 @@ const Slice = "dcm.slice"
 // every partition. It is not below [Slice], so a stop of [Slice] does not stop it.
 const ObserverSlice = "system-dcm.slice"
 
+// CleanFor returns the unit that cleans a partition after its users.
+func CleanFor(partition string) string { return strings.Replace(Clean, "@", "@"+partition, 1) }
+
+// CleanedBy returns the partition that a unit cleans, "" for other units.
+func CleanedBy(unit string) string {
+	prefix, suffix, _ := strings.Cut(Clean, "@")
+	partition, ok := strings.CutPrefix(unit, prefix+"@")
+	if !ok {
+		return ""
+	}
+	return strings.TrimSuffix(partition, suffix)
+}
+
 // HolderSlice returns the slice for the unit of a reservation, below [Slice]. In the name of a slice,
 // '-' means a level of the hierarchy, so HolderSlice replaces it by ':', which no name of a reservation
 // contains.
@@ -49,7 +63,7 @@ func HolderSlice(reservation string) string {
 
 // All returns the units of the packages.
 func All() []string {
-	return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Make, Keep, Agent, AgentSocket}
+	return []string{Daemon, Apply, Gate, Change, Reserve, Guard, Make, Clean, Keep, Agent, AgentSocket}
 }
 
 // Runs returns the units that change GPUs. One of them runs at a time.

@@ -74,6 +74,7 @@ func partitions(t *testing.T, p product) {
 				{"broken edit keeps services confined", reservedBroken},
 				{"confinement restored after generator failure", generatorFails},
 				{"leases confined to their partitions", leasesGiven},
+				{"partitions cleaned after leases", cleanedAfterLease},
 				{"leases for unusual callers and commands", leasesOdd},
 				{"callers identified before a move", callersIdentified},
 				{"command arguments hidden", commandsHidden},

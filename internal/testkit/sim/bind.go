@@ -15,6 +15,7 @@ func bind(n *Node, b *board) {
 		b.config = b.compute
 		b.allocates = n.opts.Allocation || b.recorded != nil && b.recorded.allocation != ""
 		b.resetAllocation()
+		b.resetIsolation()
 	}
 	n.changed()
 }

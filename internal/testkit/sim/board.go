@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"dcm/internal/gpu/partition"
@@ -21,6 +22,9 @@ type board struct {
 
 	allocates  bool // the driver has the memory allocation mode
 	allocation partition.Allocation
+
+	isolation [xcps]int // enforce_isolation, by partition
+	cleaned   [xcps]int // how often run_cleaner_shader was written, by partition
 
 	pending partition.Memory  // requested with a write to the driver
 	next    partition.Memory  // the requested mode, which the firmware got when the driver was unloaded
@@ -47,6 +51,14 @@ func (b *board) resetAllocation() {
 		b.allocation = partition.Capping
 	}
 }
+
+// isolationText is a read of enforce_isolation.
+func (b *board) isolationText() string {
+	return strings.Trim(fmt.Sprint(b.isolation[:b.partitions()]), "[]")
+}
+
+// resetIsolation is the end of a load: enforce_isolation has the value of the module parameter. A switch keeps it.
+func (b *board) resetIsolation() { b.isolation = [xcps]int{} }
 
 func (b *board) gpuUUID() string {
 	id := b.uniqueID()

@@ -20,6 +20,8 @@ const (
 	OpCompute    Op = "compute"    // a write to current_compute_partition
 	OpMemory     Op = "memory"     // a write to current_memory_partition
 	OpAllocation Op = "allocation" // a write to compute_partition_mem_alloc_mode
+	OpClean      Op = "clean"      // a write to run_cleaner_shader
+	OpIsolation  Op = "isolation"  // a write to enforce_isolation
 	OpRead       Op = "read"       // a read of a partition file
 	OpUnload     Op = "unload"
 	OpLoad       Op = "load" // with a GPU: the driver's probe of that GPU
@@ -64,7 +66,7 @@ type Fault struct {
 
 // Check returns an error if the fault is not valid.
 func (f Fault) Check() error {
-	ops := []Op{OpCompute, OpMemory, OpAllocation, OpRead, OpUnload, OpLoad, OpNow, OpShow}
+	ops := []Op{OpCompute, OpMemory, OpAllocation, OpClean, OpIsolation, OpRead, OpUnload, OpLoad, OpNow, OpShow}
 	switch {
 	case !slices.Contains(ops, f.Op):
 		return fmt.Errorf("unknown operation %q: there are %s", f.Op, partition.List(ops))

@@ -3,6 +3,8 @@ package sim
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -200,4 +202,74 @@ func another(text string) string {
 		return string(partition.NPS2)
 	}
 	return string(partition.NPS1)
+}
+
+// cleanerFile and isolationFile are attributes of GPUs whose firmware supports the cleaner shader
+// (amdgpu_gfx_sysfs_isolation_shader_init, patches of August 2024). Later kernels have the second one on each GPU.
+const (
+	cleanerFile   = "run_cleaner_shader"
+	isolationFile = "enforce_isolation"
+)
+
+// maxIsolation is the largest value of enforce_isolation. The first kernels with the file accept 0 and 1.
+const maxIsolation = 3
+
+// Clean is a write to run_cleaner_shader (amdgpu_gfx_set_run_cleaner_shader). The text is the number of a
+// partition, with the prefixes of C. Neither a process nor a switch makes it fail: the shader waits for the GPU.
+func (n *Node) Clean(ctx context.Context, a partition.Address, text string) error {
+	b, err := countWrite(n, a, cleanerFile)
+	if err != nil {
+		return err
+	}
+	fault, err := meet(ctx, n, OpClean, b, cleanerFile)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return syscall.ENODEV
+	}
+	part, err := strconv.ParseInt(strings.TrimSuffix(text, "\n"), 0, 64)
+	if err != nil || part < 0 || part >= int64(b.partitions()) {
+		return syscall.EINVAL
+	}
+	if !fault.Wrong {
+		b.cleaned[part]++
+	}
+	return fault.late()
+}
+
+// SetIsolation is a write to enforce_isolation (amdgpu_gfx_set_enforce_isolation): a value for each partition,
+// separated by one space.
+func (n *Node) SetIsolation(ctx context.Context, a partition.Address, text string) error {
+	b, err := countWrite(n, a, isolationFile)
+	if err != nil {
+		return err
+	}
+	fault, err := meet(ctx, n, OpIsolation, b, isolationFile)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !b.bound {
+		return syscall.ENODEV
+	}
+	values := strings.Fields(text)
+	if len(values) < b.partitions() {
+		return syscall.EINVAL
+	}
+	var next [xcps]int
+	for i, v := range values[:b.partitions()] {
+		number, err := strconv.Atoi(v)
+		if err != nil || number < 0 || number > maxIsolation {
+			return syscall.EINVAL
+		}
+		next[i] = number
+	}
+	if !fault.Wrong {
+		copy(b.isolation[:], next[:b.partitions()])
+	}
+	return fault.late()
 }

@@ -23,6 +23,7 @@ type Options struct {
 	NodeLock      bool          // older kernels: KFD's lock and its processes are the node's, not the GPU's
 	Parameters    Parameters    // of the module at boot
 	Allocation    bool          // Linux 7.1: GPUs with partitions have compute_partition_mem_alloc_mode
+	Cleaner       bool          // newer kernels, and firmware that supports it: run_cleaner_shader and enforce_isolation
 	OldMinors     bool          // kernels before 6.12: there are only 64 DRM minors of each kind
 	Modeset       bool          // nvidia_drm has modeset=1, and so holds the GPUs
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
@@ -98,7 +99,7 @@ func boot(n *Node) {
 	n.display = n.nvidia
 	for _, b := range n.boards {
 		b.vanished, b.pending, b.next = false, "", ""
-		b.switches, b.writes = 0, make(map[string]int)
+		b.switches, b.writes, b.cleaned = 0, make(map[string]int), [xcps]int{}
 		switch {
 		case b.recorded != nil && n.opts.Memory == "":
 			b.memory = b.recorded.mode.Memory
@@ -166,6 +167,7 @@ func (n *Node) State() State {
 		}
 		if b.bound && b.Chip.AMD() {
 			g.Partitions = b.partitions()
+			g.Cleaned = slices.Clone(b.cleaned[:g.Partitions])
 		}
 		if b.next != "" {
 			g.Pending = b.next

@@ -16,6 +16,7 @@ import (
 //	allow   write an [Allowance]; read them
 //	check   write "gpu" or "node": what KFD checks before a switch
 //	allocation write "on" or "off": whether the driver has compute_partition_mem_alloc_mode (Linux 7.1)
+//	cleaner write "on" or "off": whether the driver has run_cleaner_shader and enforce_isolation
 //	reset   write any text: the node gets its state after boot
 //	state   read the state
 //
@@ -29,6 +30,7 @@ func addCtl(n *Node, t tree) {
 	t.put("ctl/allow", control(func() any { return n.State().Allowed }, c.allow))
 	t.put("ctl/check", control(nil, c.check))
 	t.put("ctl/allocation", control(nil, c.allocation))
+	t.put("ctl/cleaner", control(nil, c.cleaner))
 	t.put("ctl/state", control(func() any { return n.State() }, nil))
 	t.put("ctl/reset", control(nil, func(context.Context, string) error { n.Reset(); return nil }))
 }
@@ -145,6 +147,22 @@ func (c controls) allocation(_ context.Context, text string) error {
 			b.allocates = n.opts.Allocation
 			b.resetAllocation()
 		}
+	}
+	n.changed()
+	return nil
+}
+
+func (c controls) cleaner(_ context.Context, text string) error {
+	word := strings.TrimSpace(text)
+	if word != "on" && word != "off" {
+		return syscall.EINVAL
+	}
+	n := c.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.opts.Cleaner = word == "on"
+	for _, b := range n.boards {
+		b.resetIsolation()
 	}
 	n.changed()
 	return nil

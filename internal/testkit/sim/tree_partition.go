@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"dcm/internal/gpu/partition"
 )
@@ -36,6 +37,10 @@ func addPartitionFiles(n *Node, t tree, b *board) {
 	t.put(memoryFile, memory)
 	if b.allocates {
 		t.put(allocationFile, store(show(allocationFile, func() string { return strings.ToUpper(string(b.allocation)) }), n.SetAllocation))
+	}
+	if n.opts.Cleaner {
+		t.put(cleanerFile, &Entry{Mode: syscall.S_IFREG | 0o200, write: func(ctx context.Context, text string) error { return n.Clean(ctx, b.Address, text) }})
+		t.put(isolationFile, store(show(isolationFile, b.isolationText), n.SetIsolation))
 	}
 
 	if b.recorded != nil && b.recorded.plain {

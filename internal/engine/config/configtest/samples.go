@@ -32,6 +32,7 @@ max-slots-per-user = 16
 idle-time = "10m"
 dwell-time = "30s"
 held-memory = "refuse"
+clean = "required"
 default-time = "90m"
 max-time = "24h"
 shares = 4

@@ -223,7 +223,7 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 		out.Own = append(out.Own, status.Unit{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Ran: u.Active == "active" || u.Invocation != "", Enabled: enabled})
 	}
-	failed, err := conn.Units.Failed(ctx, []string{unitname.Make, unitname.Guard, unitname.Gate, unitname.Agent})
+	failed, err := conn.Units.Failed(ctx, []string{unitname.Make, unitname.Clean, unitname.Guard, unitname.Gate, unitname.Agent})
 	if err != nil {
 		return out, err
 	}

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
+	"dcm/internal/gpu"
+	"dcm/internal/gpu/partition"
+)
+
+// cleanTimeout limits the cleaning of a partition. TimeoutStopSec= of dcm-clean@.service is longer.
+const cleanTimeout = 20 * time.Second
+
+// Clean is what dcm-clean@PARTITION.service runs at its stop: it cleans the partition, see [gpu.Cleaner]. The
+// partition may be one that leases have made.
+func Clean(ctx context.Context, h *host.Host, log *slog.Logger, name string) error {
+	if err := h.NeedRoot("cleaning a partition"); err != nil {
+		return err
+	}
+	address, index, err := runstate.ParsePartName(name)
+	if err != nil {
+		return exitcode.With(exitcode.Usage, err)
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout) // not half of it
+	defer cancel()
+	return cleanPartition(limit, host.OpenNode(h, nil), address, index, log)
+}
+
+func cleanPartition(ctx context.Context, node *gpu.Node, a partition.Address, index int, log *slog.Logger) error {
+	name := runstate.PartName(a, index)
+	if err := node.Clean(ctx, a, index); err != nil {
+		if hinted, ok := errors.AsType[interface {
+			error
+			Hint() string
+		}](err); ok && hinted.Hint() != "" {
+			return fmt.Errorf("%w\nhint: %s", err, hinted.Hint())
+		}
+		return err
+	}
+	log.Info("cleaned the registers and local memories of "+name, "gpu", a, "partition", name)
+	return nil
+}
