@@ -60,12 +60,15 @@ func migMatrix() []migTrial {
 		{"clear", "in use for a moment", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, "", runstate.RolledBack, true, was, aside},
 		{"clear", "no permission", []string{"fail nvmlComputeInstanceDestroy 4"}, false, "", runstate.RolledBack, false, was, "no permission"},
 		{"clear", "turned off, and reverted a second later", []string{"late-lie " + aside + " mode"}, false, "off", runstate.RolledBack, false, was, `remaining step: "turn MIG off`},
-		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
+		{"clear", "in use after its compute instance, for long", []string{"fail " + takeApart + " 19 0 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
+		{"clear", "in use after its compute instance, for long, the instances are replaced", []string{"fail " + takeApart + " 19 0 0 " + aside}, false, "2g.20gb 2g.20gb", runstate.RolledBack, true, was, aside},
+		{"clear", "the second is in use after its compute instance, for long", []string{"fail " + takeApart + " 19 1 0 " + aside}, false, "", runstate.RolledBack, true, was, aside},
+		{"clear", "lost", []string{"fail " + takeApart + " 15 0 0 " + aside, "fail " + inside + " 15 0 0 " + aside}, false, "", runstate.Failed, false, "2 [3g.40gb@0 1g.10gb@4] 1 [empty]", "the undo failed as well"},
 
 		{"clear", "in use, one stays", []string{"fail nvmlComputeInstanceDestroy 19 0 0 " + aside}, false, oneKept, runstate.RolledBack, true, was, aside},
 		{"clear", "in use after its compute instance, one stays", []string{"fail " + takeApart + " 19 0 1 " + aside}, false, oneKept, runstate.RolledBack, true, was, aside},
 		{"clear", "the second of two is in use", []string{"fail nvmlComputeInstanceDestroy 19 1 1 " + aside}, false, "2g.20gb", runstate.RolledBack, true, was, aside},
-		{"clear", "it crashes, one stays", []string{"abort " + takeApart}, false, oneKept, runstate.Failed, true, "3 [1g.10gb@4]", "ended without an answer"},
+		{"clear", "it crashes, one stays", []string{"abort " + takeApart}, false, oneKept, runstate.RolledBack, true, was, "ended without an answer"},
 
 		{"mode", "a reset is required", []string{"mode-activation 16 " + aside}, false, "", runstate.RolledBack, false, off, "reset"},
 		{"mode", "in use", []string{"mode-activation 19 " + aside}, false, "", runstate.RolledBack, true, off, "in use"},

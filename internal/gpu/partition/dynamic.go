@@ -126,14 +126,15 @@ func (g GPU) RoomFor(others []Instance, profile string) error {
 }
 
 // FreeRuns returns the number of free memory slots of a GPU with MIG, and the length of the longest run of
-// them, which limits the size of further instances.
+// them, which limits the size of further instances. The instances that leases make have their slots before
+// they exist, and until they are destroyed.
 func (g GPU) FreeRuns() (free, longest int) {
 	if g.MIG == nil || g.MIG.Off {
 		return 0, 0
 	}
 	offered := g.OfferedProfiles()
 	var taken uint
-	for _, i := range g.MIG.Instances {
+	for _, i := range slices.Concat(g.MIG.Instances, g.Made) {
 		for _, s := range offered {
 			if s.Name == i.Profile {
 				taken |= s.slotMask(i.Start)

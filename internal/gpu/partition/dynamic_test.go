@@ -79,6 +79,18 @@ func everyState(offered []InstanceProfile, f func(now []Instance)) {
 	add(nil, 0, 0)
 }
 
+// An instance of a lease that is not destroyed has its slots, even without a compute instance.
+func TestFreeRuns_CountMadeInstances(t *testing.T) {
+	board, _ := LookupBoard("H100-80GB")
+	left := Instance{Profile: "3g.40gb", Start: 0}
+	for _, now := range [][]Instance{nil, {left}} {
+		g := GPU{MIG: &MIG{Instances: now}, Profiles: board.Profiles, Made: []Instance{left, left}}
+		if free, longest := g.FreeRuns(); free != 4 || longest != 4 {
+			t.Errorf("instances %v: %d free slots, longest run %d, want 4 and 4", now, free, longest)
+		}
+	}
+}
+
 // TestNextSlot_Exhaustive: in every state of every board, the placement of every profile leaves the longest
 // possible run of free slots, and there is none only if no placement is free.
 func TestNextSlot_Exhaustive(t *testing.T) {

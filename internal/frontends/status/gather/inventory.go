@@ -53,7 +53,9 @@ func inventory(ctx context.Context, h *host.Host, cfg *config.Config, devices []
 	if p := FalseNode(h); p != nil {
 		s.Problems = append(s.Problems, *p)
 	}
-	s.Warnings = host.Claims(h).Failures()
+	for _, why := range host.Claims(h).Failures() {
+		s.Problems = append(s.Problems, status.Problem{State: status.Faulty, Text: why, Hint: "dcm retries; dcm holders lists the processes that have a GPU open"})
+	}
 	s.GPUs = gpus(devices, d.Want)
 	addHeldMemory(h, cfg, &s)
 	s.Parts = parts(devices)

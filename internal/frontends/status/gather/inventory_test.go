@@ -59,3 +59,20 @@ func TestInventory_PartitionWithoutMinor(t *testing.T) {
 		t.Errorf("kernel with more minors: %+v, %d partitions, %v", s.Problems, len(s.Parts), err)
 	}
 }
+
+// An instance of a lease that is not destroyed is a problem, so that the exit status of dcm status is not 0.
+func TestInventory_InstanceNotDestroyed(t *testing.T) {
+	const reason = "3g.40gb at slot 0 of 0000:1b:00.0 is not destroyed: in use (19)"
+	h := &host.Host{Root: t.TempDir()}
+	claim := filepath.Join(host.Claims(h).Dir, "lease-1000-4f1c09aa_0000:1b:00.0_3g.40gb_0")
+	if err := os.MkdirAll(claim, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(claim, "ending"), []byte(reason), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := InventoryOf(t.Context(), h, nil, nil, status.Inventory{})
+	if err != nil || len(s.Problems) != 1 || s.Problems[0].State != status.Faulty || s.Problems[0].Text != reason || s.Problems[0].Hint == "" || len(s.Warnings) > 0 {
+		t.Errorf("problems %+v, warnings %q, %v", s.Problems, s.Warnings, err)
+	}
+}

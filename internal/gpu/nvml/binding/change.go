@@ -93,7 +93,8 @@ func destroyInstances(l *library, a partition.Address, listed []partition.Instan
 }
 
 // destroy destroys the selected instances. It destroys the compute instances before the GPU
-// instances.
+// instances. If a compute instance is in use, destroy creates those again that it has destroyed in the
+// same GPU instance.
 func destroy(k looker, selected func(nvml.Instance) bool) error {
 	list, err := k.list()
 	if err != nil {
@@ -103,7 +104,8 @@ func destroy(k looker, selected func(nvml.Instance) bool) error {
 	for _, i := range list {
 		for n, c := range i.compute {
 			if err := k.lib.call(symDestroyCompute, func() uint32 { return k.lib.destroyCompute(c) }); err != nil {
-				return about(err, "%s in instance %d of %s", i.Compute[n].Profile, i.ID, k.gpu.Address)
+				err = about(err, "%s in instance %d of %s", i.Compute[n].Profile, i.ID, k.gpu.Address)
+				return restore(k, i, i.Compute[:n], err)
 			}
 		}
 	}
@@ -113,6 +115,19 @@ func destroy(k looker, selected func(nvml.Instance) bool) error {
 		}
 	}
 	return nil
+}
+
+// restore creates the destroyed compute instances of a GPU instance again, one of whose others is in use,
+// and returns the error of that one.
+func restore(k looker, in instanceHandle, destroyed []nvml.ComputeInstance, inUse error) error {
+	var names []string
+	for _, c := range destroyed {
+		names = append(names, c.Profile)
+	}
+	if err := createComputes(k, in.handle, in.ProfID, in.slices, names); err != nil {
+		return about(inUse, "%s (not created again: %v)", partition.List(names), err)
+	}
+	return inUse
 }
 
 // createInstances creates instances. It validates all of them, and their slots, before the first one.
@@ -133,36 +148,62 @@ func createInstances(l *library, a partition.Address, want []partition.Instance)
 			return err
 		}
 	}
-	if err := vacate(k, want, profiles); err != nil {
+	reused, err := vacate(k, want, profiles)
+	if err != nil {
 		return err
 	}
 	for i, w := range want {
-		if err := create(k, w, profiles[i]); err != nil {
+		if err := create(k, w, profiles[i], reused[i].handle); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// vacate destroys the GPU instances without a compute instance. An interrupted change leaves them, and no
-// process can use them. Before that, it returns an error if another instance has one of the wanted slots.
-func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) error {
+// vacate makes room for the wanted instances. An interrupted change leaves GPU instances without a compute
+// instance, which no process can use. vacate returns those that are wanted, by their index in want, and
+// destroys the others. Before that, it returns an error if another instance has one of the wanted slots.
+func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) (reused map[int]instanceHandle, err error) {
 	list, err := k.list()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	hollow := func(i nvml.Instance) bool { return len(i.Compute) == 0 }
+	reused = make(map[int]instanceHandle)
+	inTheWay, elsewhere := make(map[int]bool), make(map[int]bool) // hollow ones, by ID
 	for _, i := range list {
+		hollow := len(i.Compute) == 0
+		elsewhere[i.ID] = hollow
 		for n, w := range want {
-			if !hollow(i.Instance) && w.Start < i.Place.Start+i.Place.Size && i.Place.Start < w.Start+profiles[n].Places[0].Size {
-				return nvml.Fail(nvml.Occupied, "%s has no room for %s at slot %d: %s is at slot %d", k.gpu.Address, w.Profile, w.Start, i.Profile, i.Place.Start)
+			switch {
+			case w.Start >= i.Place.Start+i.Place.Size || i.Place.Start >= w.Start+profiles[n].Places[0].Size:
+				continue
+			case !hollow:
+				return nil, nvml.Fail(nvml.Occupied, "%s has no room for %s at slot %d: %s is at slot %d", k.gpu.Address, w.Profile, w.Start, i.Profile, i.Place.Start)
+			case w.Profile == i.Profile && w.Start == i.Place.Start:
+				reused[n] = i
+			default:
+				inTheWay[i.ID] = true
 			}
+			elsewhere[i.ID] = false
 		}
 	}
-	if !slices.ContainsFunc(list, func(i instanceHandle) bool { return hollow(i.Instance) }) {
-		return nil
+	if err := destroyIDs(k, inTheWay); err != nil {
+		return nil, err
 	}
-	return destroy(k, hollow)
+	// If one of them cannot be destroyed, the wanted instances may fit nevertheless. If they do not,
+	// their creation fails.
+	_ = destroyIDs(k, elsewhere)
+	return reused, nil
+}
+
+// destroyIDs destroys instances by their ID.
+func destroyIDs(k looker, ids map[int]bool) error {
+	for _, selected := range ids {
+		if selected {
+			return destroy(k, func(i nvml.Instance) bool { return ids[i.ID] })
+		}
+	}
+	return nil
 }
 
 // offered returns the profile of an instance.
@@ -181,7 +222,26 @@ func offered(k looker, w partition.Instance) (nvml.Profile, error) {
 	return nvml.Profile{}, nvml.Fail(nvml.NoProfile, "%s has no profile %s (possible: %s)", k.gpu.Address, w.Profile, partition.List(names))
 }
 
-func create(k looker, w partition.Instance, p nvml.Profile) error {
+// create creates an instance, or only its compute instances if the GPU instance exists already.
+func create(k looker, w partition.Instance, p nvml.Profile, existing uintptr) error {
+	instance := existing
+	if instance == 0 {
+		var err error
+		if instance, err = createGPUInstance(k, w, p); err != nil {
+			return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
+		}
+	}
+	names := w.Compute
+	if len(names) == 0 {
+		names = []string{w.Profile}
+	}
+	if err := createComputes(k, instance, p.ID, p.Slices, names); err != nil {
+		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
+	}
+	return nil
+}
+
+func createGPUInstance(k looker, w partition.Instance, p nvml.Profile) (uintptr, error) {
 	b := newBuffer()
 	b.put32(placementStart, uint32(w.Start))
 	b.put32(placementLength, uint32(p.Places[0].Size))
@@ -190,33 +250,31 @@ func create(k looker, w partition.Instance, p nvml.Profile) error {
 	if err == nil && instance == 0 {
 		err = nvml.Fail(nvml.Garbage, "%s returned no handle", symCreateAt)
 	}
+	return instance, err
+}
+
+// createComputes creates compute instances in a GPU instance with a profile of that ID and number of slices.
+func createComputes(k looker, instance uintptr, profile, slices int, names []string) error {
+	offered, err := k.computeProfiles(instance, profile)
 	if err != nil {
-		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
-	}
-	offered, err := k.computeProfiles(instance, p.ID)
-	if err != nil {
-		return about(err, "the compute instances of %s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
-	}
-	names := w.Compute
-	if len(names) == 0 {
-		names = []string{w.Profile}
+		return about(err, "the compute instances")
 	}
 	for _, name := range names {
-		if err := createCompute(k, instance, name, p, offered); err != nil {
-			return about(err, "%s in %s at slot %d of %s", name, w.Profile, w.Start, k.gpu.Address)
+		if err := createCompute(k, instance, name, slices, offered); err != nil {
+			return about(err, "%s", name)
 		}
 	}
 	return nil
 }
 
-func createCompute(k looker, instance uintptr, name string, p nvml.Profile, offered []computeProfile) error {
+func createCompute(k looker, instance uintptr, name string, spans int, offered []computeProfile) error {
 	parsed, err := partition.ParseMIGProfile(name)
 	if err != nil {
 		return nvml.Fail(nvml.BadRequest, "%w", err)
 	}
 	slicesWanted := parsed.Compute
 	if slicesWanted == 0 {
-		slicesWanted = p.Slices
+		slicesWanted = spans
 	}
 	at := slices.IndexFunc(offered, func(c computeProfile) bool { return c.slices == slicesWanted })
 	if at < 0 {
