@@ -16,6 +16,7 @@ func Evaluate(a Account) Account {
 	j.a.Problems = slices.Clone(a.Problems)
 	j.profile()
 	j.gpus()
+	j.partitions()
 	j.clients()
 	j.reserved()
 	j.unconfined()

@@ -68,6 +68,21 @@ func TestHealth(t *testing.T) {
 		{"the GPUs are in another mode at the start", func(a *Account) { a.Daemon.Phase, a.GPUs[3].Mode = runstate.Starting, other }, Starting, false, "dcm is starting", ""},
 		{"only the GPUs are known", func(a *Account) { a.Daemon, a.Units, a.Clients, a.Expected = Daemon{}, nil, nil, Expected{} }, Healthy, true,
 			"Profile cpx is on the GPUs", ""},
+		{"a GPU without its partition", func(a *Account) {
+			a.GPUs[3].Partitions = 1
+		}, Nodeless, true, "Profile cpx is on the GPUs, but partitions have no device node", "0000:03:00.0: too few partitions with a device node of their own (found 0, want 1)"},
+		{"a GPU with its partition", func(a *Account) {
+			a.GPUs[3].Partitions, a.Parts = 1, []Part{{GPU: a.GPUs[3].Address}}
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"a GPU without its partition during a run", func(a *Account) {
+			a.Daemon.Phase, a.GPUs[3].Partitions = runstate.Applying, 1
+		}, Changing, true, "Profile cpx is being put on the GPUs", ""},
+		{"a GPU without its partition while a lease switches it", func(a *Account) {
+			a.GPUs[3].Partitions, a.GPUs[3].Rest = 8, "SPX"
+		}, Healthy, true, "Profile cpx is on the GPUs", ""},
+		{"a GPU whose partition has no minor", func(a *Account) {
+			a.GPUs[3].Partitions, a.Problems = 1, []Problem{{Nodeless, "0000:03:00.0-0 gets no device node", ""}}
+		}, Nodeless, true, "Profile cpx is on the GPUs", "gets no device node"},
 		{"a reservation without partitions", func(a *Account) { a.Reserved = []Reserved{{Name: "vllm", Wants: 2, Reason: "there are none"}} }, Unmet, true,
 			"Profile cpx is on the GPUs, but a reservation has no partitions", "reservation vllm has no partitions: there are none"},
 		{"the instance of a service was not created", func(a *Account) {
@@ -85,6 +100,8 @@ func TestHealth(t *testing.T) {
 		{"no guard for an exclusive reservation", func(a *Account) {
 			a.Reserved, a.Guard.Why = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard"
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are confined, not exclusive", "this kernel has no guard"},
+		{"a process has a partition of an exclusive lease open", func(a *Account) { a.Guard.Loaded, a.Guard.Open = true, []string{"grab[1507] has 0000:05:00.0-1 open"} },
+			Shared, true, "Profile cpx is on the GPUs, but exclusive partitions are confined, not exclusive", "exclusive partitions are confined, but not exclusive: grab[1507] has"},
 		{"no device list for an exclusive reservation", func(a *Account) {
 			a.Reserved, a.Guard.Why, a.Guard.Unconfined = []Reserved{{Name: "vllm", Wants: 1, Partitions: []string{"a-0"}, Exclusive: true}}, "this kernel has no guard", true
 		}, Shared, true, "Profile cpx is on the GPUs, but reservations are neither confined nor exclusive", "device lists of units have no effect here: this kernel has no guard"},

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"dcm/internal/engine/runstate"
 )
@@ -117,4 +118,41 @@ func (j *evaluator) gpus() {
 			break // the driver keeps one request for a whole hive
 		}
 	}
+}
+
+// partitions evaluates partitions that are not in the account, since the driver shows no device node for them,
+// or one that it also shows for another partition.
+func (j *evaluator) partitions() {
+	if j.a.Running() || j.a.rolling() {
+		return // a switch removes the partitions of the old mode first
+	}
+	found := false
+	for _, g := range j.a.GPUs {
+		text := j.a.Lacking(g)
+		named := func(p Problem) bool {
+			return p.State == Nodeless && p.Text != text && strings.Contains(p.Text, g.Address)
+		}
+		if text != "" && !slices.ContainsFunc(j.a.Problems, named) {
+			j.addProblem(Nodeless, text, "dcm selftest --read shows what differs; reload the driver or reboot")
+			found = true
+		}
+	}
+	if found {
+		j.caveats = append(j.caveats, "partitions have no device node")
+	}
+}
+
+// Lacking says how many partitions of a GPU with a compute mode are missing in the account; "" for none. It is ""
+// while a lease has set the mode of the GPU, or is setting it.
+func (a Account) Lacking(g GPU) string {
+	n := 0
+	for _, p := range a.Parts {
+		if p.GPU == g.Address {
+			n++
+		}
+	}
+	if !g.Managed() || g.Mode.Compute == "" || g.Rest != "" || n >= g.Partitions {
+		return ""
+	}
+	return fmt.Sprintf("%s: too few partitions with a device node of their own (found %d, want %d)", g.Address, n, g.Partitions)
 }

@@ -37,22 +37,17 @@ func (j *evaluator) reserved() {
 	case n > 1:
 		j.caveats = append(j.caveats, fmt.Sprintf("%d reservations have no partitions", n))
 	}
-	if !exclusive {
-		return
-	}
 	switch {
-	case j.a.Guard.Why != "" && j.a.Guard.Unconfined:
+	case exclusive && j.a.Guard.Why != "" && j.a.Guard.Unconfined:
 		j.addProblem(Shared, "exclusive reservations are neither confined nor exclusive, and device lists of units have no effect here: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
 		j.caveats = append(j.caveats, "reservations are neither confined nor exclusive")
-		return
-	case j.a.Guard.Why != "":
+	case exclusive && j.a.Guard.Why != "":
 		j.addProblem(Shared, "exclusive reservations are confined, but not exclusive: "+j.a.Guard.Why, guardHint(j.a.Guard.Why))
+		j.caveats = append(j.caveats, "reservations are confined, not exclusive")
 	case len(j.a.Guard.Open) > 0:
-		j.addProblem(Shared, "exclusive reservations are confined, but not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
-	default:
-		return
+		j.addProblem(Shared, "exclusive partitions are confined, but not exclusive: "+strings.Join(j.a.Guard.Open, ", "), "end these processes, or have them close the device")
+		j.caveats = append(j.caveats, "exclusive partitions are confined, not exclusive")
 	}
-	j.caveats = append(j.caveats, "reservations are confined, not exclusive")
 }
 
 // guardHint returns the hint for a guard that is not loaded.

@@ -130,6 +130,28 @@ func TestDevices_Partitions(t *testing.T) {
 	}
 }
 
+// A render node that KFD shows for two partitions is a partition of neither: nothing shows whose it is.
+// Processes that have it open prevent a change of both GPUs.
+func TestDevices_RenderNodeOfTwo(t *testing.T) {
+	f := newFixture(t)
+	f.mi300x("0000:05:00.0", "card1")
+	f.mi300x("0000:26:00.0", "card2")
+	f.mi300x("0000:46:00.0", "card3")
+	f.partition(0, 0x0500, 8, 128, "1")
+	f.partition(0, 0x2600, 8, 128, "2")
+	f.partition(0, 0x4600, 8, 144, "3")
+	devices, err := whole(f.roots()).all.Devices(t.Context())
+	if err != nil || len(devices) != 3 {
+		t.Fatalf("%d devices, %v", len(devices), err)
+	}
+	for i, want := range []int{0, 0, 1} {
+		d := devices[i]
+		if len(d.Parts) != want || len(d.RenderNodes) != 1 || d.XCC != 8 || d.SkipReason != "" {
+			t.Errorf("%s: %d partitions, want %d; nodes %q, %d XCC, %q", d.Address, len(d.Parts), want, d.RenderNodes, d.XCC, d.SkipReason)
+		}
+	}
+}
+
 func TestDevices_Modes(t *testing.T) {
 	const a = "0000:0c:00.0"
 	for _, test := range []struct {

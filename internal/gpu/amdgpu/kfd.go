@@ -29,6 +29,8 @@ type kfdNode struct {
 	hive     uint64
 	unique   string // id of the partition or of the GPU, depending on the driver
 	banks    uint32 // number of memory banks
+
+	ambiguous bool // another node has the same minor, so that the render node may be that of either
 }
 
 // parseProperties parses "name value" lines. It ignores unknown properties.
@@ -96,7 +98,12 @@ func byGPU(nodes []kfdNode, gpus []*gpu.Function) map[partition.Address][]kfdNod
 		owner[slot(g.Address)] = g.Address
 	}
 	parts := make(map[partition.Address][]kfdNode)
+	minors := make(map[uint32]int)
 	for _, k := range nodes {
+		minors[k.minor]++
+	}
+	for _, k := range nodes {
+		k.ambiguous = minors[k.minor] > 1
 		a := k.address()
 		g, ok := owner[string(a)]
 		if !ok {
@@ -182,7 +189,9 @@ func addTopology(d *gpu.Device, nodes []kfdNode) {
 	// Render nodes are registered in the order of the partitions.
 	sorting.By(nodes, func(a, b kfdNode) int { return cmp.Compare(a.minor, b.minor) })
 	for i, k := range nodes {
-		d.Parts = append(d.Parts, k.toPart(i))
+		if !k.ambiguous {
+			d.Parts = append(d.Parts, k.toPart(i))
+		}
 		xcc += int(k.xcc)
 		d.Hive = k.hive
 		d.RenderNodes = append(d.RenderNodes, gpu.RenderNode(int(k.minor)))

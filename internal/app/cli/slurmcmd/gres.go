@@ -47,6 +47,11 @@ func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	}
 	g := i.gres()
 	g.Node, g.NVML = nodeName(ctx, h), nvml
+	for _, at := range i.account.GPUs {
+		if text := i.account.Lacking(at); text != "" {
+			g.Note += "; " + text
+		}
+	}
 	switch {
 	case len(g.Devices) == 0:
 		return slurm.Gres{}, errors.New("no partition has a device node of its own")

@@ -91,39 +91,50 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 		_, out.Open = reservation.Reservations(h)
 	}
 	p, err := runstate.ReadReservations(h.Runtime())
-	if err != nil || p == nil || len(p.Reservations) == 0 {
+	if err != nil {
 		return out, err
 	}
-	for _, r := range p.Reservations {
-		out.List = append(out.List, status.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Share: r.Share, Make: r.Make, Reason: r.Reason})
+	reserved := false
+	if p != nil {
+		for _, r := range p.Reservations {
+			out.List = append(out.List, status.Reserved{Name: r.Name, Unit: r.Unit, Wants: r.Wants, Partitions: r.Partitions, Exclusive: r.Exclusive, Share: r.Share, Make: r.Make, Reason: r.Reason})
+		}
+		reserved = exclusive.Any(p.Reservations, nil)
 	}
 	g, err := runstate.ReadGuard(h.Runtime())
+	if err != nil || g == nil && len(out.List) == 0 {
+		return out, err
+	}
+	leased := false
 	if g != nil {
 		out.Guard = status.Guard{Loaded: g.Loaded, Devices: g.Devices, Why: g.Why, Unconfined: g.Unconfined, Uncapped: g.Uncapped}
+		leased = slices.ContainsFunc(g.Table, func(one runstate.Guarded) bool { return exclusive.Lease(one.Holder) })
 	}
 	if guard.IsOff(h) {
 		out.Guard.Why = guard.OffReason
 	}
-	if err == nil && out.Guard.Why == "" && h.Here() && !busy && exclusive.Any(p.Reservations, nil) {
-		err = addGuardProblems(ctx, h, cfg, &out.Guard)
+	if out.Guard.Why == "" && h.Here() && !busy && (reserved || leased) {
+		err = addGuardProblems(ctx, h, cfg, &out.Guard, reserved)
 	}
 	return out, err
 }
 
-// addGuardProblems sets why the guard's table does not match the reservations, or which processes have
-// an exclusive partition open without permission. It ignores leases, since a new lease may not be in
-// the table yet.
-func addGuardProblems(ctx context.Context, h *host.Host, cfg *config.Config, g *status.Guard) error {
+// addGuardProblems sets which processes have an exclusive partition open without permission. If a reservation is
+// exclusive, it sets why the guard's table does not match the reservations. For that it ignores leases, since a
+// new lease may not be in the table yet.
+func addGuardProblems(ctx context.Context, h *host.Host, cfg *config.Config, g *status.Guard, reserved bool) error {
 	var observers []string
 	if cfg != nil {
 		observers = cfg.Observers
 	}
-	reserved := func(holder string) bool { return !exclusive.Lease(holder) }
 	var err error
-	if g.Why, err = guard.DueFor(ctx, h, observers, reserved); err != nil || g.Why != "" {
-		return err
+	if reserved {
+		g.Why, err = guard.DueFor(ctx, h, observers, func(holder string) bool { return !exclusive.Lease(holder) })
+		if err != nil || g.Why != "" {
+			return err
+		}
 	}
-	g.Open, err = guard.Intruders(ctx, h, reserved)
+	g.Open, err = guard.Intruders(ctx, h, func(string) bool { return true })
 	if errors.Is(err, gpu.ErrPartial) {
 		err = nil // only some processes could be inspected; the daemon can inspect all
 	}

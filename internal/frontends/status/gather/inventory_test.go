@@ -76,3 +76,23 @@ func TestInventory_InstanceNotDestroyed(t *testing.T) {
 		t.Errorf("problems %+v, warnings %q, %v", s.Problems, s.Warnings, err)
 	}
 }
+
+// Of each kind of node, the driver shows all partitions.
+func TestInventory_AllPartitionsShown(t *testing.T) {
+	for _, k := range sim.Kinds() {
+		node := simtest.Start(t, k.Name, sim.Options{})
+		h := &host.Host{Root: t.TempDir()}
+		if err := os.Symlink(node.Sys, h.Path("sys")); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Inventory(t.Context(), h, nil, status.Inventory{}, false)
+		if err != nil {
+			t.Errorf("%s: %v", k.Name, err)
+		}
+		for _, g := range s.GPUs {
+			if text := (status.Account{Parts: s.Parts}).Lacking(g); text != "" {
+				t.Errorf("%s: %s", k.Name, text)
+			}
+		}
+	}
+}
