@@ -56,6 +56,28 @@ func unclearedMemory(f *facts) []problem {
 	return nil
 }
 
+// cachedMode finds the warning of amdgpu_xcp_query_partition_mode, once for each GPU:
+// "amdgpu 0000:05:00.0: Cached partition mode 0 not matching with device mode 15".
+func cachedMode(f *facts) (out []problem) {
+	found := make(map[string]bool)
+	for _, line := range f.cfg.Kernel {
+		before, modes, is := strings.Cut(line, ": Cached partition mode ")
+		cached, device, match := strings.Cut(strings.TrimSpace(modes), " not matching with device mode ")
+		if !is || !match {
+			continue
+		}
+		object := "amdgpu"
+		if a, err := partition.ParseAddress(before[strings.LastIndexByte(before, ' ')+1:]); err == nil {
+			object = string(a)
+		}
+		if !found[object] {
+			found[object] = true
+			out = append(out, problem{object, fmt.Sprintf("the kernel log says that the driver has compute mode %s and the GPU %s", sanitize.Text(cached), sanitize.Text(device))})
+		}
+	}
+	return out
+}
+
 // libraries returns the versions in the names of a library's files, "25.3.0".
 func (f *facts) libraries(name string) (versions []string) {
 	for _, dir := range []string{"usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "opt/rocm/lib", "opt/rocm-*/lib"} {

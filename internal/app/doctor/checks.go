@@ -20,6 +20,8 @@ func amdChecks() []Check {
 			"install a newer amd-smi; dcm itself reads and writes sysfs", requirements, oldLibrary},
 		{"amd-memory", Warning, "/proc/sys/kernel/osrelease, version of the amdgpu module", "the kernel gives a process memory of the GPU that may hold data of the last process",
 			"boot Linux 7.1 or later, or 6.6.140, 6.12.90, 6.18.32, 7.0.9 or a later one of these series", "drm/amdkfd: Clear VRAM on allocation (ad52d61d8218), stable kernels of 2026-05-17", unclearedMemory},
+		{"amd-cached-mode", Warning, "the kernel log of this boot", "the driver and the GPU have different compute modes",
+			"save the kernel log, and reboot the host before the next change; device mode 15 is a GPU that does not answer", "amdgpu_xcp_query_partition_mode; ROCm/ROCm issue 4688", cachedMode},
 		{"drm-minors", Warning, "/proc/sys/kernel/osrelease, PCI devices", "a kernel before 6.12 has fewer DRM minors than the GPUs and other display devices need",
 			"boot kernel 6.12 or later, or keep the driver of the other display device from loading", "drm_drv.c, 071d583e01c8", fewMinors},
 		{"ast", Warning, "/sys/module/ast, PCI devices", "the ast driver takes DRM minors that partitions need",

@@ -57,6 +57,7 @@ type Config struct {
 	Guests    []string // addresses of virtual functions and vGPUs
 	Dynamic   []string // "FILE:LINE: KEY" of each dynamic group
 	Held      []string // "0000:05:00.0" of each GPU with memory that no process holds, and the amount after a space
+	Kernel    []string // lines of the kernel log of this boot on AMD GPUs
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 	CDI       CDI
 }

@@ -152,9 +152,13 @@ func TestRun_Problems(t *testing.T) {
 		"amd-kernel":  {host: healthyAMD().with(tree{"proc/sys/kernel/osrelease": "5.14.0-427.el9\n"}), want: "kernel: too old (found 5.14.0-427.el9, want 5.15)"},
 		"amd-library": {host: healthyAMD().with(tree{"opt/rocm/lib/libamd_smi.so.26.1.0": "", "opt/rocm/lib/libamd_smi.so.24.7": ""}).without("opt/rocm/lib/libamd_smi.so.26.1.0"), want: "libamd_smi: library too old (found 24.7, want 25.3)"},
 		"amd-memory":  {host: healthyAMD().without("sys/module/amdgpu/version").with(tree{"proc/sys/kernel/osrelease": "6.12.89+deb13-amd64\n"}), want: "kernel: new memory of a GPU may hold data of the last process (found 6.12.89+deb13-amd64, want 6.12.90)"},
-		"drm-minors":  {host: eight, want: "kernel: not enough DRM minors (found 64, want 65)"},
-		"ast":         {host: eight.with(tree{"sys/module/ast/initstate": "live\n"}), want: "ast: the display driver of the management controller takes DRM minors", also: []string{"drm-minors"}},
-		"dmem":        {host: healthyAMD().with(tree{"sys/fs/cgroup/cgroup.controllers": "cpu io memory\n"}), want: "kernel: no dmem controller: memory of shared partitions is not capped"},
+		"amd-cached-mode": {host: healthyAMD(), cfg: Config{Kernel: []string{
+			"[   12.000000] host kernel: amdgpu 0000:0c:00.0: amdgpu: SMU is initialized", "[   99.000000] host kernel: amdgpu " + address + ": Cached partition mode 0 not matching with device mode 15",
+			"[  100.000000] host kernel: amdgpu " + address + ": Cached partition mode 0 not matching with device mode 15",
+		}}, want: address + ": the kernel log says that the driver has compute mode 0 and the GPU 15"},
+		"drm-minors": {host: eight, want: "kernel: not enough DRM minors (found 64, want 65)"},
+		"ast":        {host: eight.with(tree{"sys/module/ast/initstate": "live\n"}), want: "ast: the display driver of the management controller takes DRM minors", also: []string{"drm-minors"}},
+		"dmem":       {host: healthyAMD().with(tree{"sys/fs/cgroup/cgroup.controllers": "cpu io memory\n"}), want: "kernel: no dmem controller: memory of shared partitions is not capped"},
 
 		"nvidia-driver":       {host: healthyNVIDIA("0x3182").with(version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.133.20  Release Build\n", "570.133.20")), want: address + ": driver too old for MIG on B300 (found 570.133.20, want 580.82.07)"},
 		"nvidia-open-modules": {host: healthyNVIDIA("0x2901").with(version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.82.07  Fri\n", "580.82.07")), want: address + ": B200-180GB needs the open kernel modules (found the proprietary ones)"},

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
+	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/query"
 	"dcm/internal/app/doctor"
@@ -65,6 +68,7 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 	}
 	return doctor.Run(h.Path(), doctor.Config{
 		Held:      held,
+		Kernel:    kernelLines(ctx, h, devices),
 		Guests:    guests,
 		Clients:   host.Clients(h, cfg),
 		Exclusive: slices.ContainsFunc(cfg.Reservations, exclusive),
@@ -75,6 +79,21 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 		Processes: names,
 		CDI:       describable(ctx, h, devices),
 	})
+}
+
+// kernelLogTimeout limits the search in the kernel log, which has no index for its text.
+const kernelLogTimeout = 10 * time.Second
+
+// kernelLines returns the kernel's lines on the GPUs of this boot, if the host has a GPU of AMD and the caller may
+// read them.
+func kernelLines(ctx context.Context, h *host.Host, devices []gpu.Device) []string {
+	if !h.Here() || !slices.ContainsFunc(devices, func(d gpu.Device) bool { return d.Vendor == partition.AMD }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, kernelLogTimeout)
+	defer cancel()
+	text, _ := bundle.KernelLines(ctx, h, time.Time{}, time.Time{}) // a log that cannot be read is no finding
+	return strings.Split(string(text), "\n")
 }
 
 // describable returns what NVIDIA's service should describe to container engines. Without systemd it has not failed.
