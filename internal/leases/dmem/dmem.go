@@ -14,12 +14,27 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"dcm/internal/gpu/partition"
 	"dcm/internal/sanitize"
 )
 
-// Tree is a mounted cgroup2: "/sys/fs/cgroup".
-type Tree struct{ Root string }
+// Tree is a mounted cgroup2.
+type Tree struct {
+	Root string // "/sys/fs/cgroup"
+
+	writeFile func(path, text string) error // nil: [write]
+}
+
+// BusyError is returned if a cgroup uses more memory than its new limit, and the kernel cannot reclaim it: a write to
+// dmem.max then fails with EBUSY (patches of March and April 2026). A later attempt can succeed.
+type BusyError struct{ Err error }
+
+func (e *BusyError) Error() string {
+	return e.Err.Error() + " (it uses more memory now; the limit is set again at the next start of dcm-guard.service)"
+}
+func (e *BusyError) Unwrap() error { return e.Err }
 
 // UnsupportedError is returned if the kernel or the GPU's driver does not support memory limits.
 type UnsupportedError struct{ Err error }
@@ -46,8 +61,14 @@ func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
 	if err := t.enable(cgroup); err != nil {
 		return err
 	}
+	var busy error
 	for _, line := range lines { // a write of several lines is not atomic
-		if err := write(filepath.Join(t.Root, cgroup, "dmem.max"), line); err != nil {
+		err := t.write(filepath.Join(t.Root, cgroup, "dmem.max"), line)
+		if errors.Is(err, unix.EBUSY) {
+			busy = err // the limits of the other regions are set anyway
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("cannot limit the memory of GPUs for %s: %w", cgroup, err)
 		}
 	}
@@ -57,6 +78,9 @@ func (t Tree) Cap(cgroup string, caps map[partition.Address]uint64) error {
 	}
 	for gpu, bytes := range caps {
 		if got, ok := now[gpu]; !ok || got > bytes {
+			if busy != nil {
+				return &BusyError{fmt.Errorf("cannot limit the memory of GPUs for %s: %w", cgroup, busy)}
+			}
 			return fmt.Errorf("cannot limit the memory of GPUs for %s: the kernel shows %d for %s, and not %d", cgroup, got, gpu, bytes)
 		}
 	}
@@ -155,11 +179,18 @@ func (t Tree) enable(cgroup string) error {
 	path := strings.Split(strings.Trim(filepath.Clean(cgroup), "/"), "/")
 	for i := range path {
 		file := filepath.Join(t.Root, filepath.Join(path[:i]...), "cgroup.subtree_control")
-		if err := write(file, "+dmem"); err != nil {
+		if err := t.write(file, "+dmem"); err != nil {
 			return &UnsupportedError{fmt.Errorf("cannot enable the dmem controller in %s: %w", cgroup, err)}
 		}
 	}
 	return nil
+}
+
+func (t Tree) write(path, text string) error {
+	if t.writeFile != nil {
+		return t.writeFile(path, text)
+	}
+	return write(path, text)
 }
 
 func write(path, text string) error {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu/partition"
 )
@@ -26,7 +27,7 @@ func newTree(t *testing.T, files map[string]string) Tree {
 			t.Fatal(err)
 		}
 	}
-	return Tree{root}
+	return Tree{Root: root}
 }
 
 const capacity = "drm/0000:05:00.0/vram 206158430208\ndrm/0000:05:00.0/stolen 8650752\ndrm/0000:26:00.0/vram0 206158430208\nother\x1b/thing 1\n"
@@ -106,5 +107,44 @@ func TestCap_VerifiesTheLimit(t *testing.T) {
 	err := tree.Cap("dcm.slice/a.scope", map[partition.Address]uint64{"0000:05:00.0": 1 << 30})
 	if err == nil || !strings.Contains(err.Error(), "the kernel shows 0 for 0000:05:00.0, and not 1073741824") {
 		t.Errorf("Cap: got %v, want the limit that the kernel shows", err)
+	}
+}
+
+// A cgroup that uses more than its new limit keeps the old one. The other limits are set.
+func TestCap_Busy(t *testing.T) {
+	const scope, first, second = "dcm.slice/dcm-share2-0-00000001.scope", "0000:05:00.0", "0000:26:00.0"
+	for _, test := range []struct {
+		name string
+		sets bool // the kernel sets the limit, although it cannot reclaim
+	}{{"limit not set", false}, {"limit set", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			limits := map[string]string{"drm/" + first + "/vram": "max", "drm/" + second + "/vram0": "max"}
+			tree := newTree(t, map[string]string{"dmem.capacity": capacity, scope + "/dmem.max": ""})
+			tree.writeFile = func(path, text string) error {
+				fields := strings.Fields(text)
+				busy := strings.Contains(fields[0], first)
+				if !busy || test.sets {
+					limits[fields[0]] = fields[1]
+				}
+				var all string
+				for region, limit := range limits {
+					all += region + " " + limit + "\n"
+				}
+				if err := os.WriteFile(path, []byte(all), 0o644); err != nil {
+					return err
+				}
+				if busy {
+					return unix.EBUSY
+				}
+				return nil
+			}
+			err := tree.Cap(scope, map[partition.Address]uint64{first: 1 << 30, second: 2 << 30})
+			if _, busy := errors.AsType[*BusyError](err); busy == test.sets || test.sets && err != nil {
+				t.Errorf("error %v", err)
+			}
+			if got := limits["drm/"+second+"/vram0"]; got != "2147483648" {
+				t.Errorf("the limit of the other GPU is %s", got)
+			}
+		})
 	}
 }
