@@ -54,6 +54,24 @@ func TestMemoryUse(t *testing.T) {
 	}
 }
 
+// The memory of all contexts of a process is memory of that process.
+func TestMemoryUse_Contexts(t *testing.T) {
+	const gib = uint64(1) << 30
+	b := inMode(t, sim.UsagePartitions, partition.CPX)
+	gpus := gpu.Partitionable(b.devices(t))
+	name := string(gpus[0].Address) + "-3"
+	for context, amount := range map[int]uint64{0: 1, 1: 3, 2: 5} {
+		b.use(t, sim.Using{Partition: name, PID: os.Getpid(), VRAM: amount * gib, Context: context})
+	}
+	if u := b.uses(t)[name]; u.Bytes != 9*gib || !cmp.Equal(u.Processes, []gpu.Process{{PID: os.Getpid(), Bytes: 9 * gib}}) {
+		t.Errorf("%d bytes of %+v, want 9 GiB of one process", u.Bytes, u.Processes)
+	}
+	uses, err := b.node.all.MemoryUse(patient(t), gpus)
+	if err != nil || uses[0].Held() != 0 || uses[0].Visible != 9*gib {
+		t.Errorf("%+v, %v", uses, err)
+	}
+}
+
 // Several descriptors can be of one client, and kernels have different names for the same amount.
 func TestDRMMemory(t *testing.T) {
 	dir := t.TempDir()

@@ -233,7 +233,7 @@ func (n *Node) Use(u Using) error {
 	if u.Busy != nil {
 		n.uses.busy[spot{b.index, part}] = *u.Busy
 	}
-	if t := (tenant{u.PID, b.index, part}); u.PID > 0 && u.VRAM > 0 {
+	if t := (tenant{u.PID, u.Context, b.index, part}); u.PID > 0 && u.VRAM > 0 {
 		n.uses.vram[t] = u.VRAM
 	} else {
 		delete(n.uses.vram, t)

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,14 +43,31 @@ func kfdProcesses(n *Node) map[string]*Entry {
 			if !attached(n, pid, k.board) {
 				continue
 			}
-			t.put(fmt.Sprintf("%s/vram_%d", dir, k.gpuID()), measured(n, func() (string, error) {
-				return strconv.FormatUint(n.uses.vram[tenant{pid, k.index, k.partition}], 10) + "\n", nil
-			}))
+			for _, context := range kfdContexts(n, pid) {
+				at := dir
+				if context > 0 {
+					at = fmt.Sprintf("%s/context_%d", dir, context)
+				}
+				t.put(fmt.Sprintf("%s/vram_%d", at, k.gpuID()), measured(n, func() (string, error) {
+					return strconv.FormatUint(n.uses.vram[tenant{pid, context, k.index, k.partition}], 10) + "\n", nil
+				}))
+			}
 			t.text(fmt.Sprintf("%s/sdma_%d", dir, k.gpuID()), "0")
 		}
 	}
 	applyLies(n, kfdDir+"/proc/", t.root())
 	return t
+}
+
+// kfdContexts returns the numbers of the contexts of a process, 0 for its first one. The caller holds n.mu.
+func kfdContexts(n *Node, pid int) []int {
+	all := []int{0}
+	for t := range n.uses.vram {
+		if t.pid == pid && !slices.Contains(all, t.context) {
+			all = append(all, t.context)
+		}
+	}
+	return all
 }
 
 // kfdNodes returns the nodes of the topology: first the CPUs, then the active partitions.

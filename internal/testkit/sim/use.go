@@ -6,6 +6,10 @@ type Using struct {
 	Busy      *uint64 `json:"busy,omitempty"` // percentage for each of its dies; any number is accepted
 	PID       int     `json:"pid,omitempty"`  // a KFD process with memory in the partition
 	VRAM      uint64  `json:"vram"`           // bytes of the process; 0 to remove it
+
+	// Context is the number of the further context of the process that has the memory (Linux 7.0,
+	// AMDKFD_IOC_CREATE_PROCESS); 0 for its first one.
+	Context int `json:"context,omitempty"`
 }
 
 // uses contains the use of the partitions.
@@ -17,7 +21,7 @@ type uses struct {
 	reads int
 }
 
-type tenant struct{ pid, board, partition int }
+type tenant struct{ pid, context, board, partition int }
 
 type spot struct{ board, partition int }
 
