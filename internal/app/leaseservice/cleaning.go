@@ -118,6 +118,7 @@ func (s *Service) retryCleaningSoon() {
 func (s *Service) RetryCleaning(ctx context.Context) {
 	var failed []string
 	delay := firstCleanDelay
+	var recheck <-chan time.Time // the scope of a lease that has ended can be active for a moment
 	for first := true; ctx.Err() == nil; first = false {
 		var due <-chan time.Time
 		if len(failed) > 0 {
@@ -126,6 +127,9 @@ func (s *Service) RetryCleaning(ctx context.Context) {
 		if !first { // an earlier daemon may have left failed units
 			select {
 			case <-s.cleaned:
+				recheck = time.After(changePollInterval)
+			case <-recheck:
+				recheck = nil
 			case <-due:
 				delay = min(2*delay, maxCleanDelay)
 				s.cleanAgain(ctx, failed)

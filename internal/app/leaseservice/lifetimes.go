@@ -32,6 +32,7 @@ type lifetimes struct {
 	units  func() []string // the leases that have not ended
 	watch  func(ctx context.Context) (<-chan struct{}, error)
 	record recorder
+	over   func() // called when leases have ended, also those too short for counters
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -42,13 +43,13 @@ type lifetimes struct {
 	labels    map[uint32]string  // of the first maxUserLabels users
 }
 
-func newLifetimes(h *host.Host, record recorder, log *slog.Logger) *lifetimes {
+func newLifetimes(h *host.Host, record recorder, over func(), log *slog.Logger) *lifetimes {
 	return &lifetimes{
 		units: func() []string { return host.LeaseUnits(h) },
 		watch: func(ctx context.Context) (<-chan struct{}, error) {
 			return watch.Files(ctx, []string{h.Path("sys/fs/cgroup", unitname.Slice)}, endQuietInterval, log)
 		},
-		record: record, now: time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
+		record: record, over: over, now: time.Now, log: log, live: make(map[string]life), ended: make(map[string]float64), labels: make(map[uint32]string),
 	}
 }
 
@@ -126,6 +127,9 @@ func (f *lifetimes) follow(ctx context.Context) {
 	}
 	for {
 		ended, last := f.endNow()
+		if len(ended) > 0 {
+			f.over()
+		}
 		for _, l := range ended {
 			l.end(ctx, f.record)
 		}

@@ -24,6 +24,7 @@ type fakeLeases struct {
 	fails   error // of the watch
 	mu      sync.Mutex
 	log     []string
+	overs   int // number of calls of over
 }
 
 func (f *fakeLeases) lifetimes(now func() time.Time) *lifetimes {
@@ -43,7 +44,8 @@ func (f *fakeLeases) lifetimes(now func() time.Time) *lifetimes {
 			defer f.mu.Unlock()
 			f.log = append(f.log, at+" "+l.Lease)
 		},
-		now: now, log: slog.New(slog.DiscardHandler),
+		over: func() { f.edit(func() { f.overs++ }) },
+		now:  now, log: slog.New(slog.DiscardHandler),
 		live: make(map[string]life), ended: make(map[string]float64), labels: map[uint32]string{7: "ada", 8: "bob"},
 	}
 }
@@ -59,6 +61,25 @@ func (f *fakeLeases) end(unit string) {
 	f.edit(func() { f.units = slices.DeleteFunc(f.units, func(other string) bool { return other == unit }) })
 	f.changed <- struct{}{}
 	synctest.Wait()
+}
+
+// The end of a lease that is too short for counters is reported too.
+func TestLifetimes_Over(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeLeases{changed: make(chan struct{}), units: []string{"short", "long"}}
+		l := f.lifetimes(time.Now)
+		for _, unit := range []string{"short", "long"} {
+			l.begin(t.Context(), status.Lease{Lease: unit, UID: 7, Since: time.Now()})
+		}
+		synctest.Wait()
+		for i, unit := range []string{"short", "long"} {
+			f.end(unit)
+			if f.edit(func() {}); f.overs != i+1 {
+				t.Errorf("after the end of %s: %d calls", unit, f.overs)
+			}
+			time.Sleep(2 * countDelay)
+		}
+	})
 }
 
 func TestLifetimes(t *testing.T) {

@@ -59,9 +59,8 @@ func New(h *host.Host, effective func() *config.Config, guardChanged, statusChan
 	record := func(ctx context.Context, l status.Lease, at string) {
 		counted.record(ctx, l, at)
 		s.Used()
-		s.retryCleaningSoon()
 	}
-	s.lifetimes, s.services = newLifetimes(h, record, log), newServices(h, record, log)
+	s.lifetimes, s.services = newLifetimes(h, record, s.retryCleaningSoon, log), newServices(h, record, log)
 	return s
 }
 
