@@ -117,14 +117,10 @@ func activeSince(ctx context.Context, conn *systemd.Conn, holders map[string][]s
 // Held is [Partitions.Held] of the daemon.
 func (s *Service) Held(ctx context.Context) (status.HeldParts, error) { return s.partitions.Held(ctx) }
 
-// holdersOf returns the names of the holders of each partition. A partition in the mode of leases that none
-// of them has is free for others: it has no holder.
+// holdersOf returns the names of the holders of each partition.
 func holdersOf(s lease.Snapshot) map[string][]string {
 	out := make(map[string][]string)
 	for _, held := range lease.Allocations(s) {
-		if held.Switched.IsMode() {
-			held.Made = ""
-		}
 		out[held.Name] = held.Whose()
 	}
 	return out

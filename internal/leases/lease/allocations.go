@@ -37,7 +37,8 @@ func (h Allocation) Free() bool {
 	return len(h.Units) == 0 && h.For == "" && len(h.Users) == 0 && h.Awaited == "" && h.Made == ""
 }
 
-// Whose returns the names of the holders, for an error message.
+// Whose returns the names of the holders, for an error message. A partition in the mode of leases that none of
+// them has is free for others: it has no holder.
 func (h Allocation) Whose() []string {
 	out := slices.Concat(h.Units, h.Users)
 	if h.For != "" && len(h.Units) == 0 {
@@ -46,7 +47,7 @@ func (h Allocation) Whose() []string {
 	if h.Awaited != "" {
 		out = append(out, h.Awaited)
 	}
-	if h.Made != "" && len(out) == 0 {
+	if h.Made != "" && !h.Switched.IsMode() && len(out) == 0 {
 		out = append(out, h.Made)
 	}
 	return out

@@ -59,7 +59,11 @@ func holdersOf(allocations []Allocation, w placement.Want) []string {
 		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Kind) {
 			continue
 		}
-		for _, holder := range h.Whose() {
+		holders := h.Whose()
+		if len(holders) == 0 && h.Switched.IsMode() {
+			holders = []string{"leases with --make " + h.Switched.Profile}
+		}
+		for _, holder := range holders {
 			if !slices.Contains(out, holder) {
 				out = append(out, holder)
 			}

@@ -174,6 +174,9 @@ func TestAcquire_NoMode(t *testing.T) {
 			if _, never := errors.AsType[*ImpossibleError](err); never == tt.passes {
 				t.Errorf("%v is permanent: %t", err, never)
 			}
+			if strings.Contains(err.Error(), "dcm-make@") {
+				t.Errorf("error: want no unit of dcm among the holders, got %v", err)
+			}
 			for _, text := range tt.texts {
 				if !strings.Contains(err.Error(), text) {
 					t.Errorf("error: want %q in %v", text, err)
@@ -263,8 +266,8 @@ func TestAcquire_MadeModeNotForOthers(t *testing.T) {
 	h.set(first, partition.CPX)
 	h.set(second, partition.CPX)
 	_, err := h.allocator().Acquire(t.Context(), alice, ask(1))
-	if err == nil || !Passes(err) {
-		t.Errorf("a partition: got %v, want a temporary error", err)
+	if err == nil || !Passes(err) || !strings.Contains(err.Error(), "the others have leases with --make CPX") {
+		t.Errorf("a partition: got %v, want a temporary error that names the mode", err)
 	}
 	r := ask(1)
 	r.Sought, _ = partition.ParseCriteria("", "SPX")

@@ -157,8 +157,10 @@ func draw(con *console.Console, book []lease.Allocation) {
 			con.Printf("    memory domain %d\n", p.Domain)
 		}
 		state := con.Green("free")
-		if !p.Free() {
-			state = strings.Join(p.Whose(), ", ")
+		if holders := p.Whose(); len(holders) > 0 {
+			state = strings.Join(holders, ", ")
+		} else if p.Switched.IsMode() {
+			state = con.Green("free for --make " + p.Switched.Profile)
 		}
 		con.Printf("      %-16s %s\n", p.Name, state)
 		last = p
