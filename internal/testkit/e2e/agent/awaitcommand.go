@@ -13,15 +13,18 @@ import (
 	"dcm/internal/linux/dbusconn"
 )
 
-// pollInterval is the interval for conditions without an event: the state of a process, an attribute in
-// sysfs, the output of a command.
-const pollInterval = 20 * time.Millisecond
+// The interval for conditions without an event: the state of a process, an attribute in sysfs, the output of a
+// command. It grows, because each repetition takes processor time from what the script waits for.
+const (
+	firstPollInterval = 20 * time.Millisecond
+	pollIntervalLimit = 200 * time.Millisecond
+)
 
 // awaitCommand repeats a shell script until it succeeds, and prints the output of that run. It repeats the
-// script after each change of a unit or job, and after pollInterval. The caller sets the deadline.
+// script after each change of a unit or job, and after an interval. The caller sets the deadline.
 func awaitCommand(ctx context.Context, script string, args []string) error {
 	changes := unitChanges(ctx)
-	for {
+	for interval := firstPollInterval; ; interval = min(interval*3/2, pollIntervalLimit) {
 		var out bytes.Buffer
 		cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
 		cmd.Stdout = &out
@@ -35,7 +38,7 @@ func awaitCommand(ctx context.Context, script string, args []string) error {
 		}
 		select {
 		case <-changes:
-		case <-time.After(pollInterval):
+		case <-time.After(interval):
 		}
 	}
 }
