@@ -58,7 +58,7 @@ start, and whenever the configuration changes. Without a command, dcm prints the
 		}
 	}
 	add("query", query.StatusCmd(h, con), query.GpusCmd(h, con), query.PartitionsCmd(h, con), leases.LeasesCmd(h, con), leases.UsageCmd(h, con), query.TopCmd(h, con), query.TopologyCmd(h, con), query.PlanCmd(h, con), query.VerifyCmd(h, con), query.HoldersCmd(h, con), query.ReportCmd(h, con, run), query.HistoryCmd(h, con), query.RecordCmd(h, con), selftestcmd.SelftestCmd(h, con))
-	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leases.ReleaseCmd(h), leases.QueueCmd(h, con), leases.GuardCmd(h, con))
+	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leases.ReleaseCmd(h, con), leases.QueueCmd(h, con), leases.GuardCmd(h, con))
 	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
 	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
 	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))

@@ -71,6 +71,9 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 	if err != nil {
 		return exitcode.With(exitcode.Usage, fmt.Errorf("--time: %w", err))
 	}
+	if unit, err = findLease(h, unit); err != nil {
+		return err
+	}
 	since, present, err := termOf(ctx, h, unit)
 	if err != nil {
 		return err
@@ -161,13 +164,4 @@ func held(names []string, long bool) string {
 		return fmt.Sprintf("%s of %d GPUs", text.Count(len(names), "partition"), gpus)
 	}
 	return joined
-}
-
-// completeLeases returns the leases for a completion, each with its owner and a process.
-func completeLeases(h *host.Host) []cobra.Completion {
-	var out []cobra.Completion
-	for _, l := range host.LeaseHolders(h) {
-		out = append(out, cobra.CompletionWithDesc(l.Unit, fmt.Sprintf("%s of %s", l.Command, l.LeaseOwner)))
-	}
-	return out
 }

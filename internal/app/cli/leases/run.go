@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -327,42 +326,4 @@ func groupName(gid uint32) string {
 		return id
 	}
 	return g.Name
-}
-
-func ReleaseCmd(h *host.Host) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "release LEASE",
-		Short: "End a lease and stop its processes",
-		Long: `End a lease by the name of its unit ('dcm leases' lists them). Its processes get
-SIGTERM, and SIGKILL if they do not exit in time. Root can end any lease, a user only
-the user's own.`,
-		Args: console.Args(cobra.ExactArgs(1)),
-		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(given) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return completeLeases(h), cobra.ShellCompDirectiveNoFileComp
-		},
-	}
-	cmd.RunE = func(c *cobra.Command, given []string) error { return release(c.Context(), h, given[0]) }
-	return cmd
-}
-
-// releaseTimeout limits the wait for the daemon and its answer.
-const releaseTimeout = time.Minute
-
-func release(ctx context.Context, h *host.Host, lease string) error {
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	calls := 0
-	err := client.CallDaemon(ctx, h, dbusapi.RetryPolicy{Limit: client.DaemonTimeout}, func(c *dbusapi.Client) error {
-		if calls++; calls > 1 && !slices.Contains(host.LeaseUnits(h), lease) {
-			return nil // by the call that was not answered
-		}
-		return c.Release(ctx, lease)
-	})
-	if errors.Is(err, dbusapi.ErrAbsent) {
-		return fmt.Errorf("%w\nhint: as root, run systemctl stop %s", err, lease)
-	}
-	return err
 }
