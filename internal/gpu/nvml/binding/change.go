@@ -1,6 +1,7 @@
 package binding
 
 import (
+	"fmt"
 	"slices"
 
 	"dcm/internal/gpu/nvml"
@@ -124,7 +125,7 @@ func restore(k looker, in instanceHandle, destroyed []nvml.ComputeInstance, inUs
 	for _, c := range destroyed {
 		names = append(names, c.Profile)
 	}
-	if err := createComputes(k, in.handle, in.ProfID, in.slices, names); err != nil {
+	if err := createComputes(k, in.handle, in.ProfID, in.slices, names, fmt.Sprintf("instance %d of %s", in.ID, k.gpu.Address)); err != nil {
 		return about(inUse, "%s (not created again: %v)", partition.List(names), err)
 	}
 	return inUse
@@ -235,10 +236,7 @@ func create(k looker, w partition.Instance, p nvml.Profile, existing uintptr) er
 	if len(names) == 0 {
 		names = []string{w.Profile}
 	}
-	if err := createComputes(k, instance, p.ID, p.Slices, names); err != nil {
-		return about(err, "%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address)
-	}
-	return nil
+	return createComputes(k, instance, p.ID, p.Slices, names, fmt.Sprintf("%s at slot %d of %s", w.Profile, w.Start, k.gpu.Address))
 }
 
 func createGPUInstance(k looker, w partition.Instance, p nvml.Profile) (uintptr, error) {
@@ -253,15 +251,16 @@ func createGPUInstance(k looker, w partition.Instance, p nvml.Profile) (uintptr,
 	return instance, err
 }
 
-// createComputes creates compute instances in a GPU instance with a profile of that ID and number of slices.
-func createComputes(k looker, instance uintptr, profile, slices int, names []string) error {
+// createComputes creates compute instances in a GPU instance with a profile of that ID and number of slices. where
+// describes the GPU instance in an error.
+func createComputes(k looker, instance uintptr, profile, slices int, names []string, where string) error {
 	offered, err := k.computeProfiles(instance, profile)
 	if err != nil {
-		return about(err, "the compute instances")
+		return about(err, "the compute instances of %s", where)
 	}
 	for _, name := range names {
 		if err := createCompute(k, instance, name, slices, offered); err != nil {
-			return about(err, "%s", name)
+			return about(err, "%s in %s", name, where)
 		}
 	}
 	return nil
