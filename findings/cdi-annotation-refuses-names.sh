@@ -4,7 +4,7 @@
 # Behaviour: the key is that of a Kubernetes annotation. A colon, which names of devices may have, is
 #            refused. The name of the plugin and the id together have at most 63 characters: the
 #            UUID of a MIG instance (40) leaves 22 for the plugin. "/" becomes "_" without a word.
-# Versions:  tags.cncf.io/container-device-interface v1.1.2
+# Versions seen: tags.cncf.io/container-device-interface v1.1.2
 # Met by:    device plugins that give CDI devices to containerd or CRI-O by annotation. The plugin
 #            works with short ids, and fails for the first GPU with a PCI address as its id.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -33,7 +33,7 @@ func main() {
 	fmt.Printf("key %q, %v\n", key, err)
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 device name: <nil>; key "cdi.k8s.io/device-plugin.example.com_gpu0", <nil>
 device name: <nil>; key "", invalid name "device-plugin.example.com_0000:05:00.0", invalid character ':'
 device name: <nil>; key "", invalid plugin+deviceID "device-plugin.example.com_MIG-8b6b1f6e-5b7a-4c3d-9e0f-1a2b3c4d5e6f", too long

@@ -4,7 +4,7 @@
 # Behaviour: the library compares no content. Two Specs of one directory with the same device are a
 #            conflict, and none of their devices can be resolved. A device is overridden only by a
 #            Spec of a directory with a higher priority.
-# Versions:  tags.cncf.io/container-device-interface v1.1.2
+# Versions seen: tags.cncf.io/container-device-interface v1.1.2
 # Met by:    administrators who copy gpu.yaml to gpu.backup.yaml before an edit. Until the copy is
 #            removed, no container that names one of the GPUs starts.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 with specs/gpu.yaml: devices ["example.com/gpu=zero"], injected: <nil>
 with specs/gpu.backup.yaml: devices [], injected: unresolvable CDI devices example.com/gpu=zero
 END

@@ -2,7 +2,7 @@
 # Guess:     a CDI Spec in /etc/cdi/gpu.yml is loaded like one in /etc/cdi/gpu.yaml.
 # Behaviour: the library reads only names that end in .json or .yaml. It ignores the file, and
 #            reports no error: the device is unknown.
-# Versions:  tags.cncf.io/container-device-interface v1.1.1
+# Versions seen: tags.cncf.io/container-device-interface v1.1.1
 # Met by:    administrators who write a Spec by hand or by a tool whose habit is .yml, for podman,
 #            containerd or CRI-O, which use this library. The engine says "unresolvable CDI devices".
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 gpu.yaml: devices ["example.com/gpu=zero"], refresh: <nil>, errors 0
 gpu.yml: devices [], refresh: <nil>, errors 0
 END

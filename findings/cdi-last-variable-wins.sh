@@ -3,7 +3,7 @@
 #            such as ROCR_VISIBLE_DEVICES names two GPUs.
 # Behaviour: each device replaces the value of the variable. The container has the nodes of both
 #            devices, and the value of the last one. Its runtime sees one GPU.
-# Versions:  tags.cncf.io/container-device-interface v1.1.2
+# Versions seen: tags.cncf.io/container-device-interface v1.1.2
 # Met by:    authors of Specs who give each GPU or partition a variable of its own. A Spec can only
 #            set a list of GPUs that is the same for every device, in the edits of the whole Spec.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 2 nodes, environment ["VISIBLE=1"], <nil>
 2 nodes, environment ["VISIBLE=0"], <nil>
 END

@@ -4,7 +4,7 @@
 # Behaviour: no event has that name. Kubernetes replaces the symbolic link ..data, through which
 #            dcm.toml points. A filter on the name of the file never fires, although a read of
 #            the file gives the new content.
-# Versions:  github.com/fsnotify/fsnotify v1.10.1
+# Versions seen: github.com/fsnotify/fsnotify v1.10.1
 # Met by:    daemons that move from a host to a pod, and watch the directory as the library
 #            recommends for files that are replaced.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -71,7 +71,7 @@ func main() {
 	fmt.Printf("content of dcm.toml: %s\nevents have the names %q\n", text, names)
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 content of dcm.toml: two
 events have the names ["..data" "..data_tmp" "..one" "..two"]
 END

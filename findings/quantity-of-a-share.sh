@@ -3,7 +3,7 @@
 #            binary unit, such as 102.4Mi, since memory has no smaller unit than a byte.
 # Behaviour: it is printed in thousandths of a byte, as 107374182400m. Value rounds up to bytes,
 #            so text and number differ.
-# Versions:  k8s.io/apimachinery v0.34.1
+# Versions seen: k8s.io/apimachinery v0.34.1
 # Met by:    authors of DRA drivers that compute the capacity of a partition, and scripts that
 #            read a ResourceSlice and cut off the unit.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 1.5Gi: printed 1536Mi, value 1610612736
 0.1Gi: printed 107374182400m, value 107374183
 END

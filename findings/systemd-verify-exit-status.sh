@@ -4,7 +4,7 @@
 #            status.
 # Behaviour: it prints that systemd ignores the line, and exits with 0. For an invalid time it does
 #            not name the key either. The exit status is 1 if systemd would refuse to load the unit.
-# Versions:  systemd 252.39-1~deb12u2
+# Versions seen: systemd 252.39-1~deb12u2
 # Met by:    authors of units that depend on a driver: with PartOff= the service keeps running
 #            while the unit that it belongs to restarts.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -34,7 +34,7 @@ for unit in misspelt empty; do
 	echo "$unit: exit status $code"
 done
 END
-expect bash -o pipefail check.sh <<'END'
+expect bash -o pipefail check.sh <<'END' || exit 1
 misspelt.service:2: Unknown key 'PartOff' in section [Unit], ignoring.
 misspelt.service:5: Failed to parse sec value, ignoring: soon
 misspelt: exit status 0

@@ -4,7 +4,7 @@
 # Behaviour: the decoder also accepts a key that differs only in case, and Undecoded is empty. If
 #            a file has both keys, which TOML permits, either value can win: it differs from one
 #            decoding to the next.
-# Versions:  github.com/BurntSushi/toml v1.6.0
+# Versions seen: github.com/BurntSushi/toml v1.6.0
 # Met by:    daemons that reject unknown keys by Undecoded, and fleets in which two tools write
 #            the same setting.
 # Fails:     if the output is not that at the end of this script, which was seen with these versions.
@@ -52,7 +52,7 @@ func main() {
 	fmt.Printf("both, in 1000 decodings: %q, unknown keys %d\n", values, left)
 }
 END
-expect <<'END'
+expect <<'END' || exit 1
 Profile alone: "b", unknown keys []
 both, in 1000 decodings: ["a" "b"], unknown keys 0
 END

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -161,7 +160,11 @@ func (s *Service) uncleaned(ctx context.Context) ([]string, error) {
 	if err != nil || last == nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(last.Modes)), func(a string) bool { return s.partitions.node.Cleans(partition.Address(a)) }) {
+	cleans := false
+	for address := range last.Modes {
+		cleans = cleans || s.partitions.node.Cleans(partition.Address(address))
+	}
+	if !cleans {
 		return nil, nil // the usual case, without a call to PID 1
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanUnitTimeout)

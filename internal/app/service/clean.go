@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -35,11 +34,8 @@ func Clean(ctx context.Context, h *host.Host, log *slog.Logger, name string) err
 func cleanPartition(ctx context.Context, node *gpu.Node, a partition.Address, index int, log *slog.Logger) error {
 	name := runstate.PartName(a, index)
 	if err := node.Clean(ctx, a, index); err != nil {
-		if hinted, ok := errors.AsType[interface {
-			error
-			Hint() string
-		}](err); ok && hinted.Hint() != "" {
-			return fmt.Errorf("%w\nhint: %s", err, hinted.Hint())
+		if hint := gpu.Hint(err); hint != "" {
+			return fmt.Errorf("%w\nhint: %s", err, hint)
 		}
 		return err
 	}

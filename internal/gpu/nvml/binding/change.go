@@ -170,10 +170,12 @@ func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) (reuse
 		return nil, err
 	}
 	reused = make(map[int]instanceHandle)
-	inTheWay, elsewhere := make(map[int]bool), make(map[int]bool) // hollow ones, by ID
+	inTheWay, elsewhere := make(map[int]bool), make(map[int]bool) // the IDs of hollow ones
 	for _, i := range list {
 		hollow := len(i.Compute) == 0
-		elsewhere[i.ID] = hollow
+		if hollow {
+			elsewhere[i.ID] = true
+		}
 		for n, w := range want {
 			switch {
 			case w.Start >= i.Place.Start+i.Place.Size || i.Place.Start >= w.Start+profiles[n].Places[0].Size:
@@ -185,7 +187,7 @@ func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) (reuse
 			default:
 				inTheWay[i.ID] = true
 			}
-			elsewhere[i.ID] = false
+			delete(elsewhere, i.ID)
 		}
 	}
 	if err := destroyIDs(k, inTheWay); err != nil {
@@ -199,12 +201,10 @@ func vacate(k looker, want []partition.Instance, profiles []nvml.Profile) (reuse
 
 // destroyIDs destroys instances by their ID.
 func destroyIDs(k looker, ids map[int]bool) error {
-	for _, selected := range ids {
-		if selected {
-			return destroy(k, func(i nvml.Instance) bool { return ids[i.ID] })
-		}
+	if len(ids) == 0 {
+		return nil
 	}
-	return nil
+	return destroy(k, func(i nvml.Instance) bool { return ids[i.ID] })
 }
 
 // offered returns the profile of an instance.
