@@ -103,7 +103,7 @@ func doors() map[string]string {
 		"host.Host.Who":                           escapes,
 		"host.userName":                           escapes,
 		"host.LeaseHolders":                       escapes,
-		"host.LeaseUnits":                         "takes names of leases, and no others",
+		"host.Leases":                             "takes names of leases, and no others",
 		"host.first":                              numbers,
 		"host.leasedNodes":                        escapes,
 		"host.resolved":                           "returns a path that host.leasedNodes escapes",

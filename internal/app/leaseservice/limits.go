@@ -65,8 +65,7 @@ func (p processes) member(uid uint32, group string) bool {
 	if err != nil {
 		return false
 	}
-	return registered(uid, gid) || slices.ContainsFunc(host.LeaseUnits(p.host), func(unit string) bool {
-		n, _ := unitname.ParseLease(unit)
-		return n.UID == uid && slices.Contains(p.groups(unit), gid)
+	return registered(uid, gid) || slices.ContainsFunc(host.Leases(p.host), func(n unitname.Lease) bool {
+		return n.UID == uid && slices.Contains(p.groups(n.String()), gid)
 	})
 }

@@ -16,12 +16,12 @@ import (
 // call it without the daemon.
 func LeaseHolders(h *Host) []gpu.Holder {
 	var out []gpu.Holder
-	for _, unit := range LeaseUnits(h) {
+	for _, name := range Leases(h) {
+		unit := name.String()
 		pid := first(h.Path("sys/fs/cgroup", unitname.Slice, unit))
 		if pid == 0 {
 			continue // it is ending
 		}
-		name, _ := unitname.ParseLease(unit)
 		comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "comm")) // it may have ended
 		out = append(out, gpu.Holder{
 			PID: pid, Command: sanitize.Text(strings.TrimSuffix(string(comm), "\n")), Unit: unit,
@@ -73,11 +73,20 @@ func resolved(h *Host, node string) string {
 
 // LeaseUnits returns the units of the leases, also those without a process.
 func LeaseUnits(h *Host) []string {
-	entries, _ := os.ReadDir(h.Path("sys/fs/cgroup", unitname.Slice)) // the directory is missing until the first lease
 	var out []string
+	for _, name := range Leases(h) {
+		out = append(out, name.String())
+	}
+	return out
+}
+
+// Leases returns the names of the leases of [LeaseUnits].
+func Leases(h *Host) []unitname.Lease {
+	entries, _ := os.ReadDir(h.Path("sys/fs/cgroup", unitname.Slice)) // the directory is missing until the first lease
+	var out []unitname.Lease
 	for _, e := range entries {
 		if name, ok := unitname.ParseLease(e.Name()); ok {
-			out = append(out, name.String())
+			out = append(out, name)
 		}
 	}
 	return out

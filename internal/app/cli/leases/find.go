@@ -22,9 +22,8 @@ func findLease(h *host.Host, given string) (string, error) {
 		return given, nil
 	}
 	var found []string
-	for _, unit := range host.LeaseUnits(h) {
-		name, _ := unitname.ParseLease(unit) // it is a lease
-		if given != "" && (strings.HasPrefix(name.ID, given) || strings.HasPrefix(unit, given)) {
+	for _, name := range host.Leases(h) {
+		if unit := name.String(); given != "" && (strings.HasPrefix(name.ID, given) || strings.HasPrefix(unit, given)) {
 			found = append(found, unit)
 		}
 	}

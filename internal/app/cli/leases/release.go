@@ -17,7 +17,6 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/dbusapi"
-	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
 	"dcm/internal/text"
 )
@@ -78,10 +77,12 @@ func releaseAll(ctx context.Context, h *host.Host, con *console.Console, owner s
 			return exitcode.With(exitcode.Usage, fmt.Errorf("--user: %w", err))
 		}
 	}
-	units := slices.DeleteFunc(host.LeaseUnits(h), func(unit string) bool {
-		name, _ := unitname.ParseLease(unit) // it is a lease
-		return (named || uid != 0) && int64(name.UID) != int64(uid)
-	})
+	var units []string
+	for _, name := range host.Leases(h) {
+		if !named && uid == 0 || int64(name.UID) == int64(uid) {
+			units = append(units, name.String())
+		}
+	}
 	if len(units) == 0 {
 		con.Println("There is no lease.")
 		return nil
