@@ -41,7 +41,7 @@ type DriverUse struct {
 	Count     int      // use count of the module
 	Modules   []string // kernel modules that use the driver; each adds one to Count
 	Accounted int      // what the open files of the holders add to Count
-	Orphans   []int    // PIDs that the driver lists and that do not exist in /proc
+	Orphans   []int    // PIDs that the driver lists and whose processes have ended
 }
 
 // ForVendor returns the usage of one vendor's GPUs. The counters are zero if the vendor has no

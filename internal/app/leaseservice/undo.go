@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
 	"dcm/internal/leases/lease"
 	"dcm/internal/linux/caller"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
@@ -80,8 +80,8 @@ func (m *move) moveBack(ctx context.Context, pid int, scope string) error {
 			return nil
 		}
 	}
-	if _, err := os.Stat(m.host.Path("proc", strconv.Itoa(pid))); errors.Is(err, os.ErrNotExist) {
-		return nil // it has ended
+	if procstat.Ended(m.host.Path("proc", strconv.Itoa(pid))) {
+		return nil
 	}
 	var id [4]byte
 	rand.Read(id[:]) // never fails

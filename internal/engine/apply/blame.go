@@ -93,7 +93,7 @@ func unseenText(u gpu.VendorUsage) string {
 		text = append(text, fmt.Sprintf("something that cannot be seen holds the driver: no inspected process explains %[2]d of its use count of %[1]d", u.Count, u.Unexplained()))
 	}
 	if len(u.Orphans) > 0 {
-		text = append(text, fmt.Sprintf("the driver's compute part lists process %d, which does not exist", u.Orphans[0]))
+		text = append(text, fmt.Sprintf("the driver's compute part lists process %d, which has ended", u.Orphans[0]))
 	}
 	if len(u.Uninspected) > 0 {
 		text = append(text, (&gpu.PartialError{Uninspected: u.Uninspected}).Error())

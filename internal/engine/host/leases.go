@@ -18,13 +18,12 @@ func LeaseHolders(h *Host) []gpu.Holder {
 	var out []gpu.Holder
 	for _, name := range Leases(h) {
 		unit := name.String()
-		pid := first(h.Path("sys/fs/cgroup", unitname.Slice, unit))
+		pid, command := member(h, h.Path("sys/fs/cgroup", unitname.Slice, unit))
 		if pid == 0 {
 			continue // it is ending
 		}
-		comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(pid), "comm")) // it may have ended
 		out = append(out, gpu.Holder{
-			PID: pid, Command: sanitize.Text(strings.TrimSuffix(string(comm), "\n")), Unit: unit,
+			PID: pid, Command: command, Unit: unit,
 			LeaseOwner: UserOrID(strconv.Itoa(int(name.UID))),
 			Leased:     leasedNodes(h, unit),
 		})
@@ -92,20 +91,37 @@ func Leases(h *Host) []unitname.Lease {
 	return out
 }
 
-// first returns the first process in a cgroup or below it, 0 if there is none.
-func first(cgroup string) int {
-	pid := 0
+// member returns a process in a cgroup or below it, with its name; 0 if there is none. If the listed
+// processes ended before their names were read, it lists them again, since others may have started.
+func member(h *Host, cgroup string) (pid int, command string) {
+	const rounds = 3
+	for range rounds {
+		if pid, command = listed(h, cgroup); pid == 0 || command != "" {
+			break
+		}
+	}
+	return pid, command
+}
+
+// listed returns the first process of a cgroup whose name can be read. If there is none, it returns one
+// without its name, or 0.
+func listed(h *Host, cgroup string) (pid int, command string) {
 	_ = filepath.WalkDir(cgroup, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.Name() != "cgroup.procs" {
 			return nil // it was removed meanwhile
 		}
 		text, _ := os.ReadFile(path)
-		line, _, _ := strings.Cut(string(text), "\n")
-		if n, err := strconv.Atoi(line); err == nil && n > 0 {
-			pid = n
-			return fs.SkipAll
+		for line := range strings.Lines(string(text)) {
+			n, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil || n <= 0 {
+				continue
+			}
+			comm, _ := os.ReadFile(h.Path("proc", strconv.Itoa(n), "comm")) // it may have ended
+			if pid, command = n, sanitize.Text(strings.TrimSuffix(string(comm), "\n")); command != "" {
+				return fs.SkipAll
+			}
 		}
 		return nil
 	})
-	return pid
+	return pid, command
 }

@@ -13,7 +13,7 @@ func TestLeasesAreSeenByTheirCgroups(t *testing.T) {
 		t.Errorf("without a slice: %+v", got)
 	}
 	for name, text := range map[string]string{
-		"sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope/cgroup.procs":            "71\n72\n",
+		"sys/fs/cgroup/dcm.slice/dcm-lease-0-4f1c09aa.scope/cgroup.procs":            "70\n71\n72\n",
 		"sys/fs/cgroup/dcm.slice/dcm-share2-0-00000001.scope/cgroup.procs":           "",
 		"sys/fs/cgroup/dcm.slice/dcm-share2-0-00000001.scope/container/cgroup.procs": "73\n",
 		"sys/fs/cgroup/dcm.slice/dcm-exclusive-0-00000002.scope/cgroup.procs":        "",

@@ -14,6 +14,7 @@ import (
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -86,7 +87,7 @@ func (u memoryUsers) add(a partition.Address, pid int, bytes uint64) {
 	u[a][pid] += bytes
 }
 
-// users returns the memory of the processes in KFD that exist in /proc. A process whose memory a killed
+// users returns the memory of the processes in KFD that have not ended. A process whose memory a killed
 // thread keeps can remain in KFD alone.
 func (r *memoryReader) users() (memoryUsers, error) {
 	out := make(memoryUsers)
@@ -107,7 +108,7 @@ func (r *memoryReader) users() (memoryUsers, error) {
 			return nil, fmt.Errorf("cannot find the GPU of the KFD node with gpu_id %s", id)
 		}
 		for _, process := range list {
-			if _, gone := os.Lstat(filepath.Join(r.roots.Proc, strconv.Itoa(process.PID))); gone == nil {
+			if !procstat.Ended(filepath.Join(r.roots.Proc, strconv.Itoa(process.PID))) {
 				out.add(owner, process.PID, process.Bytes)
 			}
 		}

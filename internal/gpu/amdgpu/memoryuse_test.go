@@ -2,11 +2,13 @@ package amdgpu
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
@@ -17,6 +19,7 @@ import (
 // a process that KFD alone still lists does.
 func TestMemoryUse(t *testing.T) {
 	const gib = uint64(1) << 30
+	dead := zombie(t)
 	for _, mode := range []partition.Compute{partition.SPX, partition.CPX} {
 		for _, test := range []struct {
 			name string
@@ -29,6 +32,7 @@ func TestMemoryUse(t *testing.T) {
 			{"a process", 0, os.Getpid(), 0},
 			{"a process, and more", 60 * gib, os.Getpid(), 50 * gib},
 			{"a process that has ended", 0, 1 << 30, 10 * gib},
+			{"a zombie", 0, dead, 10 * gib},
 		} {
 			t.Run(string(mode)+" "+test.name, func(t *testing.T) {
 				b := inMode(t, sim.UsagePartitions, mode)
@@ -52,6 +56,24 @@ func TestMemoryUse(t *testing.T) {
 			})
 		}
 	}
+}
+
+// zombie returns a process that has ended and that no parent waits for until the test ends.
+func zombie(t *testing.T) (pid int) {
+	t.Helper()
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := child.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Waitid(unix.P_PID, child.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	return child.Process.Pid
 }
 
 // The memory of all contexts of a process is memory of that process.

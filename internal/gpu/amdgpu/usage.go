@@ -52,7 +52,7 @@ func (n *usageReader) attribute(s *openfiles.Scan) (orphans []int, err error) {
 	for _, pid := range compute {
 		switch {
 		case pid == os.Getpid():
-		case s.Seen(pid):
+		case s.Exists(pid):
 			s.Attribute(pid, kfdDevice)
 			if s.HasOnly(pid, kfdDevice) {
 				closed = append(closed, pid)

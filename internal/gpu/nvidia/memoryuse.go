@@ -2,13 +2,13 @@ package nvidia
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/nvml"
 	"dcm/internal/gpu/partition"
+	"dcm/internal/linux/procstat"
 )
 
 // memoryReader reads the memory use of whole GPUs.
@@ -44,7 +44,7 @@ func (r *memoryReader) of(g nvml.GPU) (m gpu.MemoryUse, known bool) {
 	m = gpu.MemoryUse{GPU: g.Address, Total: g.Usage.MemoryTotal, Used: g.Usage.MemoryUsed}
 	counted := make(map[nvml.Process]bool)
 	for _, p := range g.Processes {
-		if _, gone := os.Lstat(filepath.Join(r.host.Proc, strconv.Itoa(p.PID))); gone != nil {
+		if procstat.Ended(filepath.Join(r.host.Proc, strconv.Itoa(p.PID))) {
 			continue
 		}
 		if p.Memory == 0 {

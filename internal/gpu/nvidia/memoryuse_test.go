@@ -13,7 +13,16 @@ import (
 // memory is not judged.
 func TestMemoryUse(t *testing.T) {
 	const gib = uint64(1) << 30
-	own, gone := os.Getpid(), 1<<30
+	own, gone, zombie := 7, 8, 9
+	proc := t.TempDir()
+	for pid, state := range map[string]string{"7": "S", "9": "Z"} {
+		if err := os.MkdirAll(filepath.Join(proc, pid), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(proc, pid, "stat"), []byte(pid+" (python) "+state+" 1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		name      string
 		used      uint64
@@ -26,10 +35,11 @@ func TestMemoryUse(t *testing.T) {
 		{"a process", 40 * gib, []nvml.Process{{PID: own, Memory: 40 * gib}}, true, 0},
 		{"in both lists", 60 * gib, []nvml.Process{{PID: own, Memory: 20 * gib}, {PID: own, Memory: 20 * gib, Graphics: true}}, true, 40 * gib},
 		{"a process that does not exist", 40 * gib, []nvml.Process{{PID: gone, Memory: 40 * gib}}, true, 40 * gib},
+		{"a zombie", 40 * gib, []nvml.Process{{PID: zombie, Memory: 40 * gib}}, true, 40 * gib},
 		{"a process of unknown memory", 40 * gib, []nvml.Process{{PID: own}}, false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := memoryReader{host: host{gpu.Roots{Proc: "/proc"}}}
+			r := memoryReader{host: host{gpu.Roots{Proc: proc}}}
 			m, known := r.of(nvml.GPU{Address: "0000:1b:00.0", Usage: &nvml.Usage{MemoryTotal: 80 * gib, MemoryUsed: test.used}, Processes: test.processes})
 			if known != test.known || known && m.Held() != test.held {
 				t.Errorf("%+v, %t: held %d, want %d, %t", m, known, m.Held(), test.held, test.known)

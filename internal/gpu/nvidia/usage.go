@@ -40,7 +40,7 @@ func (n *usageReader) attributeListed(s *openfiles.Scan) (orphans []int, err err
 	minors := sync.OnceValue(n.host.capMinors)
 	for _, g := range last.GPUs {
 		for _, p := range g.Processes {
-			if g.Minor == nil || p.PID == os.Getpid() || !s.Seen(p.PID) {
+			if g.Minor == nil || p.PID == os.Getpid() || !s.Exists(p.PID) {
 				continue
 			}
 			s.Attribute(p.PID, fmt.Sprintf("/dev/nvidia%d", *g.Minor))

@@ -15,7 +15,8 @@ import (
 	"dcm/internal/sorting"
 )
 
-// Holders returns the processes that have a node open, by PID.
+// Holders returns the processes that have a node open, by PID. It removes processes that have ended from
+// the scan, since their files are closed, and their names and units are unknown.
 func (s *Scan) Holders() []gpu.Holder {
 	out := make([]gpu.Holder, 0, len(s.found))
 	for pid, uses := range s.found {
@@ -24,7 +25,12 @@ func (s *Scan) Holders() []gpu.Holder {
 			devices = append(devices, u.device)
 		}
 		sorting.By(devices, compareNodes)
-		out = append(out, gpu.Holder{PID: pid, Command: command(s.dir(pid, "")), Unit: gpu.UnitOf(s.proc, pid), Devices: slices.Compact(devices)})
+		h := gpu.Holder{PID: pid, Command: command(s.dir(pid, "")), Unit: gpu.UnitOf(s.proc, pid), Devices: slices.Compact(devices)}
+		if s.ended(pid) { // asked last: name and unit are then those of the process
+			delete(s.found, pid)
+			continue
+		}
+		out = append(out, h)
 	}
 	sorting.By(out, func(a, b gpu.Holder) int { return cmp.Compare(a.PID, b.PID) })
 	return out
@@ -58,11 +64,13 @@ func (s *Scan) Uninspected() []gpu.Uninspected {
 	for pid, reason := range s.skipped {
 		dir := s.dir(pid, "")
 		var st, files unix.Stat_t
-		if unix.Stat(dir, &st) != nil {
-			continue // it has ended
-		}
+		err := unix.Stat(dir, &st)
 		_ = unix.Stat(s.dir(pid, "fd"), &files)
-		out = append(out, gpu.Uninspected{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Reason: reason, TimedOut: reason != reasonDenied})
+		u := gpu.Uninspected{PID: pid, Command: command(dir), UID: int(st.Uid), Files: int(files.Size), Reason: reason, TimedOut: reason != reasonDenied}
+		if err != nil || s.ended(pid) {
+			continue
+		}
+		out = append(out, u)
 	}
 	sorting.By(out, func(a, b gpu.Uninspected) int { return a.PID - b.PID })
 	return out

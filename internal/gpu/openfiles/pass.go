@@ -91,6 +91,7 @@ func (r *pass) record(l result) bool {
 	}
 	if len(l.files) > 0 {
 		r.found[l.pid] = append(r.found[l.pid], l.files...)
+		r.started[l.pid] = l.started
 	}
 	r.finish(l.pid)
 	return true

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/sysfs"
 	"dcm/internal/sorting"
 )
@@ -30,6 +31,7 @@ type Scan struct {
 	mounts       func() *mounts
 
 	found   map[int][]openFile
+	started map[int]string // start time of the processes that have a node open, see procstat.StartTime
 	skipped map[int]string // reason by PID
 	seen    map[int]bool
 }
@@ -38,7 +40,7 @@ type Scan struct {
 func NewScan(proc string, nodes *Nodes, each time.Duration) *Scan {
 	return &Scan{proc: proc, nodes: nodes, perProcess: each, workers: min(4, runtime.GOMAXPROCS(0)),
 		mounts: sync.OnceValue(func() *mounts { return readMounts(filepath.Join(proc, "self", "mountinfo")) }),
-		found:  make(map[int][]openFile), skipped: make(map[int]string), seen: make(map[int]bool)}
+		found:  make(map[int][]openFile), started: make(map[int]string), skipped: make(map[int]string), seen: make(map[int]bool)}
 }
 
 // openFile is one open file, or mapping, of a node.
@@ -52,6 +54,7 @@ type openFile struct {
 type result struct {
 	pid      int
 	files    []openFile
+	started  string // start time of a process with files
 	reason   string // why it could not be inspected completely
 	deferred bool   // it has too many files for smallChunk and was not inspected
 }
@@ -133,8 +136,15 @@ func (s *Scan) ScanMappings(ctx context.Context) {
 	s.scan(ctx, s.byFileCount(pids), largeChunk)
 }
 
-// Seen reports whether the process was inspected.
-func (s *Scan) Seen(pid int) bool { return s.seen[pid] }
+// Exists reports whether the process was inspected and has not ended.
+func (s *Scan) Exists(pid int) bool { return s.seen[pid] && !s.ended(pid) }
+
+// ended reports whether the process has ended since it was inspected. Another one may have its PID.
+func (s *Scan) ended(pid int) bool {
+	dir := s.dir(pid, "")
+	started, known := s.started[pid]
+	return procstat.Ended(dir) || known && procstat.Read(dir, procstat.StartTime) != started
+}
 
 // FoundAny reports whether a process has a node open.
 func (s *Scan) FoundAny() bool { return len(s.found) > 0 }

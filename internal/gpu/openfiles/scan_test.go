@@ -58,7 +58,7 @@ func TestScan_FindsHolders(t *testing.T) {
 		t.Errorf("holders %s", got)
 	}
 	// The kernel cannot compare these descriptors.
-	if got := s.Weight(); got != 6 || !s.Seen(90) || s.Seen(7) || !s.FoundAny() || len(s.Uninspected()) > 0 {
+	if got := s.Weight(); got != 6 || !s.Exists(90) || s.Exists(7) || !s.FoundAny() || len(s.Uninspected()) > 0 {
 		t.Errorf("weight %d, unlooked %v", got, s.Uninspected())
 	}
 }
@@ -163,5 +163,44 @@ func TestScan_RemovedNode(t *testing.T) {
 		if got := fmt.Sprint(s.Holders()); got != want {
 			t.Errorf("driver %s: holders %s, want %s", driver, got, want)
 		}
+	}
+}
+
+// A process that ended after its open files were read has no name and no unit any more.
+func TestScan_EndedProcess(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(t *testing.T, dir string)
+		want string
+	}{
+		{"gone", func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, "[90]"},
+		{"zombie", func(t *testing.T, dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, "task/91"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "stat"), []byte("91 (p91) Z 1"), 0o644))
+		}, "[90]"},
+		{"first thread only", func(t *testing.T, dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, "task/91"), 0o755))
+			must(t, os.MkdirAll(filepath.Join(dir, "task/92"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "stat"), []byte("91 (p91) Z 1"), 0o644))
+		}, "[90 91]"},
+		{"another process has its PID", func(t *testing.T, dir string) {
+			must(t, os.WriteFile(filepath.Join(dir, "stat"), []byte("91 (q) S 1 7 7 34816 7 4194304 11 12 13 14 15 16 17 18 20 0 1 0 5555"), 0o644))
+		}, "[90]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			proc, nodes := tree(t)
+			s := NewScan(proc, nodes, time.Minute)
+			must(t, s.ScanAll(t.Context()))
+			s.Attribute(91, "/dev/y")
+			test.end(t, filepath.Join(proc, "91"))
+			var pids []int
+			for _, h := range s.Holders() {
+				pids = append(pids, h.PID)
+			}
+			ended := len(pids) == 1
+			if got := fmt.Sprint(pids); got != test.want || s.Exists(91) == ended || ended && s.Weight() != 3 {
+				t.Errorf("holders %s of weight %d, exists %v, want %s", got, s.Weight(), s.Exists(91), test.want)
+			}
+		})
 	}
 }

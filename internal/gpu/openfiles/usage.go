@@ -79,7 +79,14 @@ func (f Search) usage(ctx context.Context, at *step) (u gpu.VendorUsage, err err
 			return u, err
 		}
 	}
+	users := len(s.found)
 	u.Holders, u.Uninspected = s.Holders(), s.Uninspected()
+	if len(u.Holders) < users { // the driver may still list those that have ended
+		if u.DriverUse, err = f.driverUse(s); err != nil {
+			return u, err
+		}
+		u.Holders = s.Holders()
+	}
 	return u, nodes.OwnershipError()
 }
 

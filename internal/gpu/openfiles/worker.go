@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/sysfs"
 )
 
@@ -38,6 +39,9 @@ func (p *scanWorker) scanProcess(pid int) result {
 		return result{pid: pid, deferred: true}
 	case p.scan.withMappings:
 		p.scanMappings()
+	}
+	if len(p.files) > 0 {
+		p.started = procstat.Read(p.scan.dir(pid, ""), procstat.StartTime)
 	}
 	return p.result
 }

@@ -2,6 +2,8 @@
 package procstat
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -38,6 +40,22 @@ func Started(dir string) time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - time.Duration(up.Nano()))
+}
+
+// Ended reports whether the process with this directory in /proc has ended: it does not exist, or it is a
+// zombie, which has no open files and no memory. A process that has another thread than the first has not
+// ended when the first is a zombie.
+func Ended(dir string) bool {
+	switch Read(dir, State) {
+	case "":
+		_, err := os.Stat(dir)
+		return errors.Is(err, fs.ErrNotExist)
+	case "Z", "X":
+		const alone = 3 // links of the directory: two, and one for each thread
+		var tasks unix.Stat_t
+		return unix.Stat(dir+"/task", &tasks) != nil || tasks.Nlink <= alone
+	}
+	return false
 }
 
 // field returns a field of the text. The second field is a name in parentheses, which can contain spaces

@@ -3,7 +3,6 @@ package gather
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	"dcm/internal/leases/exclusive"
 	"dcm/internal/leases/guard"
 	"dcm/internal/leases/reservation"
+	"dcm/internal/linux/procstat"
 	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
@@ -181,7 +181,7 @@ func lastRun(h *host.Host) (*runstate.Run, error) {
 		return nil, err
 	}
 	if run.Result == runstate.Running {
-		if _, gone := os.Stat(h.Path("proc", strconv.Itoa(run.PID))); errors.Is(gone, fs.ErrNotExist) {
+		if procstat.Ended(h.Path("proc", strconv.Itoa(run.PID))) {
 			run.Result = runstate.Killed
 		}
 	}
