@@ -111,7 +111,7 @@ func lay(ctx context.Context, cargo hostimage.Image) error {
 		if err := pid1.Jobs.Stop(ctx, unitname.Daemon); err != nil {
 			return err
 		}
-		if _, err := pid1.Units.Settle(ctx, []string{unitname.Daemon}); err != nil {
+		if _, err := pid1.Units.Settle(ctx, []string{unitname.Daemon}, systemd.Unit.Settled); err != nil {
 			return err
 		}
 		return pid1.Jobs.Start(ctx, unitname.Daemon)
@@ -136,7 +136,7 @@ func lift(ctx context.Context, cargo hostimage.Image) error {
 				return err
 			}
 		}
-		if _, err := pid1.Units.Settle(ctx, append(units, unitname.Daemon)); err != nil {
+		if _, err := pid1.Units.Settle(ctx, append(units, unitname.Daemon), systemd.Unit.Settled); err != nil {
 			return err
 		}
 		if err := cargo.Remove("/"); err != nil {

@@ -22,7 +22,7 @@ type moveUnits struct {
 		Stop(ctx context.Context, unit string) error
 	}
 	units interface {
-		Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+		Settle(ctx context.Context, names []string, settled func(systemd.Unit) bool) ([]systemd.Unit, error)
 	}
 	processes interface {
 		Attach(ctx context.Context, unit, below string, pid uint32) error
@@ -45,7 +45,7 @@ const maxUndoRounds = 20
 func (m *move) Undo(ctx context.Context, unit string) error {
 	ctx, cancel := context.WithTimeout(ctx, HostTimeout)
 	defer cancel()
-	if _, err := m.pid1.units.Settle(ctx, []string{unit}); err != nil { // the start moves a process into it
+	if _, err := m.pid1.units.Settle(ctx, []string{unit}, systemd.Unit.Settled); err != nil { // the start moves a process into it
 		return fmt.Errorf("%s is not ended: %w", unit, err)
 	}
 	var failed error

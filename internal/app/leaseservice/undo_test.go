@@ -44,7 +44,7 @@ func (m *mover) Stop(_ context.Context, unit string) error {
 	return nil
 }
 
-func (m *mover) Settle(context.Context, []string) ([]systemd.Unit, error) {
+func (m *mover) Settle(context.Context, []string, func(systemd.Unit) bool) ([]systemd.Unit, error) {
 	if m.late != "" {
 		if err := os.WriteFile(m.procs(), []byte(m.late), 0o644); err != nil {
 			m.t.Fatal(err)

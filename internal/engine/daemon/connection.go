@@ -73,7 +73,7 @@ func (c *connection) awaitStartedRun(ctx context.Context, u UnitReader) (waited 
 func (c *connection) settle(ctx context.Context, u UnitReader) error {
 	ctx, cancel := c.limit(ctx, c.limits.Run)
 	defer cancel()
-	if _, err := u.Settle(ctx, unitname.Runs()); err != nil {
+	if _, err := u.Settle(ctx, unitname.Runs(), systemd.Unit.Settled); err != nil {
 		return fmt.Errorf("waiting for the end of the current run failed: %w", err)
 	}
 	return nil

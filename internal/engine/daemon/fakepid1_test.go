@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -158,7 +159,7 @@ func (h *host) Triggers(ctx context.Context, _ []string) ([]systemd.Unit, error)
 	return slices.DeleteFunc(units, func(u systemd.Unit) bool { return !u.Up() }), err
 }
 
-func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
+func (h *host) Settle(ctx context.Context, names []string, settled func(systemd.Unit) bool) ([]systemd.Unit, error) {
 	h.set(func() {
 		if slices.Equal(names, unitname.Runs()) {
 			h.note("await")
@@ -170,7 +171,16 @@ func (h *host) Settle(ctx context.Context, names []string) ([]systemd.Unit, erro
 			}
 		}
 	})
-	return h.List(ctx, names, systemd.All)
+	units, err := h.List(ctx, names, systemd.All)
+	if len(units) == 1 && units[0].Job && !settled(units[0]) { // a wait of [waker.onSettled]
+		select {
+		case <-h.unitEvent:
+		case <-ctx.Done():
+		}
+		units, err = h.List(ctx, names, systemd.All)
+		return units, errors.Join(err, ctx.Err())
+	}
+	return units, err
 }
 
 func (h *host) Pin(_ context.Context, units []string) error {

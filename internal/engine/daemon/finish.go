@@ -50,6 +50,7 @@ func (l *loop) finish(ctx context.Context, r result) error {
 			break
 		}
 		l.waker.onExit(ctx, r.holders) // processes whose end frees partitions for reservations
+		l.waker.onSettled(ctx, r.busy)
 	case !l.ready.reached && outdated(l.due, l.Load, l.settings):
 		// The configuration has changed since this pass began.
 	default:
@@ -118,7 +119,7 @@ func (l *loop) next(ctx context.Context) {
 func (l *loop) rolling(r result) {
 	wait := r.pause
 	if r.round {
-		l.attempts, l.report.failure, l.state.Tries = 0, "", 0
+		l.attempts, l.report.failure, l.state.Tries = make(attempts), "", 0
 		l.drift.countRepair(r)
 		wait = l.settings.SettleTime
 	}
@@ -130,7 +131,7 @@ func (l *loop) rolling(r result) {
 
 func (l *loop) succeeded(r result) {
 	if r.retryReserve == nil {
-		l.attempts, l.report.failure, l.state.Tries = 0, "", 0
+		l.attempts, l.report.failure, l.state.Tries = make(attempts), "", 0
 	}
 	l.drift.countRepair(r)
 	l.requests.done()
@@ -190,12 +191,13 @@ func (l *loop) failed(ctx context.Context, r result) error {
 
 // retry makes the next attempt after a back-off, or when a holder has ended.
 func (l *loop) retry(ctx context.Context, r result, failure *runstate.Error) {
+	cause := causeOf(r)
 	if r.delayed {
 		l.drift.delayed = true
-		l.attempts = max(l.attempts, l.drift.repairs-1)
+		l.attempts[cause] = max(l.attempts[cause], l.drift.repairs-1)
 	}
-	l.attempts++
-	wait := l.Limits.Retry.After(l.attempts)
+	l.attempts[cause]++
+	wait := l.Limits.Retry.After(l.attempts[cause])
 	if r.throttle > 0 {
 		wait = r.throttle
 	}

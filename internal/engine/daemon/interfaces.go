@@ -86,8 +86,9 @@ func PID1Of(c *systemd.Conn) PID1 {
 // UnitReader reads the states of units.
 type UnitReader interface {
 	List(ctx context.Context, names []string, fields systemd.Fields) ([]systemd.Unit, error)
-	// Settle waits until none of the units has a job, and returns them.
-	Settle(ctx context.Context, names []string) ([]systemd.Unit, error)
+	// Settle waits until settled is true for each of the units, and returns them. If ctx ends first, it
+	// returns the states at that time, with the error of ctx.
+	Settle(ctx context.Context, names []string, settled func(systemd.Unit) bool) ([]systemd.Unit, error)
 	// End returns how a unit stopped or failed.
 	End(ctx context.Context, name string) (systemd.End, error)
 	// Frozen reports whether systemctl(1) freeze keeps systemd from stopping a unit.

@@ -168,11 +168,11 @@ func (k *killer) List(ctx context.Context, names []string, fields systemd.Fields
 	return k.host.List(ctx, names, fields)
 }
 
-func (k *killer) Settle(ctx context.Context, names []string) ([]systemd.Unit, error) {
+func (k *killer) Settle(ctx context.Context, names []string, settled func(systemd.Unit) bool) ([]systemd.Unit, error) {
 	if err := k.call("settle"); err != nil {
 		return nil, err
 	}
-	return k.host.Settle(ctx, names)
+	return k.host.Settle(ctx, names, settled)
 }
 
 func (k *killer) Availability(ctx context.Context, patterns []string) ([]systemd.Availability, error) {

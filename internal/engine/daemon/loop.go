@@ -18,7 +18,7 @@ type loop struct {
 	settings Settings
 	usable   bool // a valid configuration was read
 	ready    readiness
-	attempts int // transient failures in a row
+	attempts attempts
 
 	origin   origin
 	requests requests
@@ -34,6 +34,25 @@ type loop struct {
 	pass     chan result // the pass under way delivers here; nil if none is
 	due      due         // what follows it
 	starting chan intent // the pass is about to restart units
+}
+
+// attempts are the transient failures since the last success, by cause. A change that was refused for
+// minutes must not delay the repair after a run that failed.
+type attempts map[cause]int
+
+// cause is why an attempt failed.
+type cause int
+
+const (
+	refused cause = iota // no unit was stopped
+	runFailed
+)
+
+func causeOf(r result) cause {
+	if r.clients == nil {
+		return refused
+	}
+	return runFailed
 }
 
 // due is what follows the pass under way.

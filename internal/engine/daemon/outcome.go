@@ -97,7 +97,7 @@ func compare(before, now systemd.Unit) runstate.Client {
 	c := runstate.Client{
 		Unit: before.Name, Before: before.Active, Now: now.Active, Sub: now.Sub,
 		Result: now.Result, Restarts: now.Restarts,
-		Invocation: now.Invocation, Back: !before.Up() || now.Active == "active" || ranAgain(before, now),
+		Invocation: now.Invocation, Back: !before.Up() || now.Active == "active" || ranAgain(before, now) || before.Active == "activating" && now.Up(),
 	}
 	if before.Load == "not-found" {
 		c.Before = before.Load

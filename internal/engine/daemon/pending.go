@@ -51,6 +51,40 @@ func (p pendingStarts) plus(stopped []systemd.Unit) pendingStarts {
 	return all
 }
 
+// These precede the invocation of a unit that was down after a run and that no administrator had
+// stopped. PID 1 knows only the last start and stop of other units, so this is not known later.
+const (
+	leftDown         = "left down:"  // by a run that failed
+	dependencyFailed = "dependency:" // a unit that it requires failed first, and systemd started that one again
+)
+
+// reason returns why the unit has a pending start.
+func (p pendingStarts) reason(unit string) string {
+	if strings.HasPrefix(p[unit], dependencyFailed) {
+		return "whose dependency failed at its first start and runs now"
+	}
+	return "which a failed run left down"
+}
+
+// invocation returns the last known invocation of the unit.
+func (p pendingStarts) invocation(unit string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(p[unit], leftDown), dependencyFailed)
+}
+
+// fell reports whether a unit has ended, also if systemd starts it again.
+func fell(u systemd.Unit) bool { return u.Restarting() || !u.Up() && u.Settled() }
+
+// mark records which of the units that [fell] a run has left down. Those that systemd starts again
+// count only as a reason why others are down.
+func (p pendingStarts) mark(units []down, require bool) {
+	for _, name := range p.missing(units, require) {
+		i := slices.IndexFunc(units, func(u down) bool { return u.ID == name })
+		if u := units[i]; u.Invocation != "" && !u.Restarting() {
+			p[name] = leftDown + u.Invocation
+		}
+	}
+}
+
 // kept returns the pending starts that are still needed. A unit with the same invocation ID as before
 // the run was not stopped, so it needs no start.
 func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
@@ -102,14 +136,17 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 	in := func(names []string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { _, ok := others[name]; return ok })
 	}
+	failed := u.Active == "failed" || u.Stranded()
 	switch {
+	case run == leftDown+u.Invocation, run == dependencyFailed+u.Invocation:
+		return true
 	case run == "": // its invocation is not known
-		return u.Active == "failed" || require
+		return failed || require
 	case u.Invocation == run: // it was stopped, and not started since
 		// The unit's start job did not run. If no other reason for that exists, an administrator
 		// cancelled it.
-		return u.Active == "failed" || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
-	case u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
+		return failed || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
+	case u.Stranded() || u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
 		return true
 	}
 	// PID 1 stops a unit that is bound to one that has ended. If the other one was started after that and ended

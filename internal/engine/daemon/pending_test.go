@@ -3,6 +3,7 @@ package daemon
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -199,5 +200,82 @@ func TestRun_RepeatedIfKilledBeforePublishing(t *testing.T) {
 	h.tick()
 	if got := h.did(); got != "" {
 		t.Errorf("events %q, want none", got)
+	}
+}
+
+// A unit that is bound to a client stops when the client ends without the driver. Its stop is recorded
+// after the run, since PID 1 does not know it any more when the client runs again.
+func TestPending_Mark(t *testing.T) {
+	ended := systemd.End{Began: 10, Left: 20, Exited: 20}
+	for _, tt := range []struct {
+		name  string
+		bound down
+		want  pendingStarts
+	}{
+		{"ended with the client", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 21, Exited: 22, Bound: []string{"a.service"}}}, pendingStarts{"a.service": "1", "bound.service": leftDown + "2"}},
+		{"stopped before the client ended", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 15, Exited: 16, Bound: []string{"a.service"}}}, pendingStarts{"a.service": "1", "bound.service": "1"}},
+	} {
+		p := pendingStarts{"a.service": "1", "bound.service": "1"}
+		tt.bound.Name = tt.bound.ID
+		client := systemd.Unit{Name: "a.service", ID: "a.service", Active: "activating", Sub: "auto-restart", Invocation: "3"}
+		p.mark([]down{{client, ended}, tt.bound}, false)
+		if diff := cmp.Diff(tt.want, p); diff != "" {
+			t.Errorf("%s: pending starts (-want +got):\n%s", tt.name, diff)
+		}
+		client.Active, client.Sub = "active", "running"
+		missing := p.missing([]down{tt.bound}, false)
+		if marked := p["bound.service"] != "1"; marked != (len(missing) == 1) {
+			t.Errorf("%s: missing when the client runs again: %q", tt.name, missing)
+		}
+	}
+}
+
+// PID 1 is still starting one unit, and another one restarts for ever. The others are started without a wait.
+func TestPending_StartedByThemselves(t *testing.T) {
+	h := newHost(t)
+	h.initial.Owed = []string{"a.service", "c.service", "slow.service"}
+	h.initial.OwedRuns = map[string]string{"a.service": "1", "c.service": "1", "slow.service": "1"}
+	h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "failed", Result: "exit-code", Invocation: "2"}
+	h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "exit-code", Invocation: "3"}
+	h.units["slow.service"] = systemd.Unit{Name: "slow.service", Load: "loaded", Active: "activating", Sub: "start", Result: "success", Invocation: "2", Job: true}
+	h.start()
+	s := h.until("in sync", phase(runstate.InSync))
+	if diff := cmp.Diff([]string{"slow.service"}, s.Owed); diff != "" {
+		t.Errorf("pending starts (-want +got):\n%s", diff)
+	}
+	if got, want := h.did(), "reset:a.service start:a.service"; !strings.HasPrefix(got, want) {
+		t.Errorf("events %q, want %q first", got, want)
+	}
+	h.set(func() {
+		h.units["slow.service"] = systemd.Unit{Name: "slow.service", Load: "loaded", Active: "failed", Result: "exit-code", Invocation: "2"}
+	})
+	go func() { // the daemon may begin to wait only after the change of the unit
+		select {
+		case h.unitEvent <- struct{}{}:
+		case <-t.Context().Done():
+		}
+	}()
+	h.until("in sync", func(s runstate.State) bool { return s.Phase == runstate.InSync && len(s.Owed) == 0 })
+	h.tick()
+	if got, want := h.did(), "start:slow.service"; !strings.Contains(got, want) {
+		t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+// Refusals that stopped no unit do not delay the attempt after a run that failed.
+func TestAttempts_CountedByCause(t *testing.T) {
+	l := &loop{Daemon: &Daemon{Limits: Limits{Retry: Backoff{First: time.Second, Most: time.Minute, Random: func(int64) int64 { return 0 }}}}, attempts: make(attempts), waker: newWaker(nil, nil)}
+	failure := &runstate.Error{Text: "busy", Transient: true}
+	for _, tt := range []struct {
+		r    result
+		want time.Duration
+	}{
+		{result{}, time.Second}, {result{}, 2 * time.Second}, {result{}, 4 * time.Second},
+		{result{clients: []runstate.Client{}}, time.Second}, {result{}, 8 * time.Second}, {result{clients: []runstate.Client{}}, 2 * time.Second},
+	} {
+		l.retry(t.Context(), tt.r, failure)
+		if got := time.Until(l.state.Retry).Round(time.Second); got != tt.want {
+			t.Errorf("after a failure with clients %v: next attempt in %s, want %s", tt.r.clients, got, tt.want)
+		}
 	}
 }

@@ -112,19 +112,22 @@ func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 		return transient(err), false
 	}
 	// If the configuration cannot be used, PID 1 still knows the clients.
-	clients, err := listClients(ctx, pid1, slices.Concat(p.settings.Order.Clients, killed.Parts))
+	clients, err := listClients(ctx, pid1, slices.Concat(p.settings.Order.Clients, killed.Parts, p.starts.pending.names()))
 	if err != nil {
 		return transient(err), false
 	}
-	lying, err := downUnits(ctx, pid1.States, clients)
+	lying, err := endedUnits(ctx, pid1.States, clients, fell)
 	if err != nil {
 		return transient(err), false
 	}
 	for _, l := range lying {
 		_, known := p.starts.pending[l.ID]
-		if !known && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
+		if !known && !l.Restarting() && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
 			p.starts.pending[l.ID] = "of another run"
 		}
+	}
+	if p.failures.fresh { // otherwise this daemon has judged them after the run
+		p.starts.pending.mark(lying, p.starts.require)
 	}
 	p.log.Warn("a run has left the driver unloaded: starting another run to load it")
 	return p.restartClients(ctx, nil, nil)

@@ -19,6 +19,7 @@ type result struct {
 	partial bool              // only some clients were restarted
 	started []runstate.Client // the clients that were pending, after their start
 	pending pendingStarts     // units to be started once the profile is on the GPUs
+	busy    []string          // pending units that PID 1 is starting or stopping
 	holders []runstate.Holder // that block a run
 	down    map[string]string // the ActiveState of units whose change may end the failure
 	hints   []string          // warnings in addition to those of the configuration

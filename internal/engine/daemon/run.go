@@ -28,7 +28,7 @@ func (d *Daemon) Run(ctx context.Context, previous runstate.State) error {
 		state:  published{State: previous, save: d.Save, notify: d.Notify, log: d.Log},
 		origin: origin{dial: d.Dial, log: d.Log}, waker: newWaker(d.Use, d.DialWait), report: reporter{log: d.Log},
 		dropins:  dropinLoader{stale: d.Stale, unwritten: d.Unwritten},
-		starting: make(chan intent),
+		starting: make(chan intent), attempts: make(attempts),
 	}
 	l.state.Version, l.state.Phase, l.state.Since = runstate.Version, runstate.Starting, time.Now()
 	if err := l.start(ctx); err != nil {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,10 +43,44 @@ func (s *starter) finish(ctx context.Context, r *result) {
 	case r.failure != nil && r.down == nil && !s.partly:
 		r.pending = s.pending
 	default:
-		if err := s.startPending(ctx, r); err != nil || r.failure != nil && s.partly {
+		if err := s.startPending(ctx, r); err != nil || r.failure != nil && s.partly || r.incomplete() {
 			r.pending = s.pending
 		}
 	}
+}
+
+// leave keeps those units pending that PID 1 is starting or stopping, and returns the others.
+func (s *starter) leave(units []systemd.Unit, r *result) []systemd.Unit {
+	var settled []systemd.Unit
+	for _, u := range units {
+		if u.Settled() || u.Restarting() {
+			settled = append(settled, u)
+			continue
+		}
+		s.keep(u.ID, u.ID, r)
+	}
+	return settled
+}
+
+// keep keeps a unit pending until PID 1 has started or stopped the one that it waits for.
+func (s *starter) keep(unit, waitsFor string, r *result) {
+	if r.pending == nil {
+		r.pending = make(pendingStarts)
+	}
+	r.pending[unit] = s.pending[unit]
+	r.busy = append(r.busy, waitsFor)
+}
+
+// awaitNeeded decides for the units that were stopped and not started since whether a unit that they
+// require was the reason. Those whose reason starts again stay pending.
+func (s *starter) awaitNeeded(ctx context.Context, states UnitReader, lying []down, r *result) error {
+	same := slices.DeleteFunc(slices.Clone(lying), func(d down) bool { return d.Invocation == "" || s.pending[d.ID] != d.Invocation })
+	starts, waits, err := cancelledStarts(ctx, states, same)
+	maps.Copy(s.pending, starts)
+	for unit, need := range waits {
+		s.keep(unit, need, r)
+	}
+	return err
 }
 
 // startPending starts units that an earlier run has left down. It logs the error.
@@ -92,18 +127,22 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.conn.limit(ctx, 2*s.clients)
+	ctx, cancel := s.conn.limit(ctx, s.clients)
 	defer cancel()
-	now, err := pid1.States.Settle(ctx, s.pending.names())
+	now, err := pid1.States.List(ctx, s.pending.names(), systemd.All)
 	if err != nil {
 		return err
 	}
+	now = s.leave(now, r)
 	lying, err := downUnits(ctx, pid1.States, now)
 	if err != nil {
 		return err
 	}
+	if err := s.awaitNeeded(ctx, pid1.States, lying, r); err != nil {
+		return err
+	}
 	switch {
-	case r.failure != nil:
+	case r.failure != nil || r.incomplete():
 		if lying, err = s.startable(ctx, pid1, lying); err != nil {
 			return err
 		}
@@ -114,16 +153,16 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	missing := s.pending.missing(lying, s.require)
 	s.conn.clearCounters(ctx, pid1.Jobs, missing) // before the first start: a socket may start its service immediately
 	for _, name := range missing {
-		s.log.Info("starting "+name+", which a failed run left down", "unit", name)
+		s.log.Info("starting "+name+", "+s.pending.reason(name), "unit", name)
 		if err := pid1.Jobs.Start(ctx, name); err != nil {
 			s.log.Error(err.Error())
 		}
 	}
-	if now, err = pid1.States.Settle(ctx, missing); err != nil {
+	if now, err = pid1.States.Settle(ctx, missing, systemd.Unit.Settled); err != nil {
 		s.log.Error("cannot wait for the clients", "error", err)
 	}
 	for _, n := range now {
-		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending[n.ID]}, n)
+		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending.invocation(n.ID)}, n)
 		s.log.compared(c)
 		r.started = append(r.started, c)
 	}
@@ -146,9 +185,14 @@ func (s *starter) hintUnknown(lying []down, r *result) {
 
 // downUnits returns the units that are not active, and how each stopped or failed.
 func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down, error) {
+	return endedUnits(ctx, u, units, func(u systemd.Unit) bool { return !u.Up() })
+}
+
+// endedUnits returns the units that have ended, and how each stopped or failed.
+func endedUnits(ctx context.Context, u UnitReader, units []systemd.Unit, ended func(systemd.Unit) bool) ([]down, error) {
 	var out []down
 	for _, now := range units {
-		if now.Up() || now.Load != "loaded" {
+		if !ended(now) || now.Load != "loaded" {
 			continue
 		}
 		end, err := u.End(ctx, now.ID)
@@ -158,6 +202,42 @@ func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down,
 		out = append(out, down{now, end})
 	}
 	return out, nil
+}
+
+// cancelledStarts returns the units whose start job ended with "dependency": a unit that they require failed
+// at its first start. systemd starts that one again, but not those that require it. waits are
+// units for whose start others wait. All the units were stopped, and not started since.
+func cancelledStarts(ctx context.Context, states UnitReader, units []down) (starts pendingStarts, waits map[string]string, err error) {
+	starts, waits = make(pendingStarts), make(map[string]string)
+	for found := true; found; {
+		found = false
+		for _, u := range units {
+			if starts[u.ID] != "" || waits[u.ID] != "" {
+				continue
+			}
+			needed, err := states.List(ctx, u.end.Needs, systemd.All)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, n := range needed {
+				switch {
+				case n.Restarting():
+					waits[u.ID] = n.ID
+				case waits[n.ID] != "":
+					waits[u.ID] = waits[n.ID]
+				case starts[n.ID] != "", n.Up() && n.Restarts > 0:
+					starts[u.ID] = dependencyFailed + u.Invocation
+				default:
+					continue
+				}
+				found = true
+			}
+		}
+	}
+	for unit := range waits {
+		delete(starts, unit)
+	}
+	return starts, waits, nil
 }
 
 // clientsAfter returns the clients of a state after a pass.

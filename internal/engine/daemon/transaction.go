@@ -21,7 +21,8 @@ type transaction struct {
 	pass *pass
 	pid1 PID1
 	restart
-	report runstate.Run // of the run; empty if it wrote none
+	report    runstate.Run  // of the run; empty if it wrote none
+	cancelled pendingStarts // the units of [transaction.cancelledStarts]
 }
 
 // do executes the transaction. Before the restart the daemon saves which units are to be started if
@@ -51,6 +52,9 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 	if r.failure == nil && r.retryReserve == nil {
 		if r.timedOut { // systemd has started none of those that require the unit
 			t.pass.starts.pending = t.pass.starts.taken
+		}
+		for id, run := range t.cancelled {
+			t.pass.starts.pending[id] = run
 		}
 		t.pass.starts.taken = nil
 	}
@@ -204,15 +208,20 @@ func (t *transaction) restartReserve(ctx context.Context) result {
 
 // verify waits until all units that the transaction has stopped have settled, and compares
 // them with their states before. Of the units that trigger clients, which it does not stop, it
-// reports those that have failed meanwhile.
+// reports those that have failed meanwhile. While the driver is unloaded no client can settle, and
+// the next run is not delayed for them.
 func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *result) {
-	ctx, cancel := t.pass.conn.limit(ctx, t.pass.Limits.Clients)
+	limit := t.pass.Limits.Clients
+	if run.failure != nil && t.pass.GPUs.DriverUnloaded() {
+		limit = min(limit, t.pass.Limits.Retry.First)
+	}
+	ctx, cancel := t.pass.conn.limit(ctx, limit)
 	defer cancel()
 	before := with(t.clients, t.stopped)
 	own := len(before)
 	before = with(before, triggers)
-	after, err := t.pid1.States.Settle(ctx, names(before))
-	if err != nil {
+	after, err := t.pid1.States.Settle(ctx, names(before), settledAfter(before, run.failure != nil))
+	if err != nil && run.failure == nil {
 		t.pass.log.Error("cannot wait for the clients", "error", err)
 	}
 	now := make(map[string]systemd.Unit, len(after))
@@ -227,8 +236,56 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 		}
 	}
 	run.restart.Settled = time.Now()
-	if run.failure == nil && run.retryReserve == nil && run.problem == nil && !run.timedOut {
-		run.problem = notBack(run.clients)
+	if run.failure == nil && run.retryReserve == nil && !run.timedOut {
+		if t.cancelled, err = t.cancelledStarts(ctx, before, now); err != nil {
+			t.pass.log.Warn("cannot determine which start jobs have failed", "error", err)
+		}
+		if run.problem == nil {
+			run.problem = notBack(slices.DeleteFunc(slices.Clone(run.clients), func(c runstate.Client) bool {
+				_, starts := t.cancelled[now[c.Unit].ID]
+				return starts
+			}))
+		}
 	}
-	t.pass.starts.taken = t.pass.starts.taken.kept(after)
+	t.pass.starts.taken = t.pass.starts.taken.kept(slices.DeleteFunc(slices.Clone(after), func(u systemd.Unit) bool {
+		return slices.Contains(names(triggers), u.Name) // it fails when the client has failed too often
+	}))
+	if run.failure == nil {
+		return
+	}
+	// Those that were down before the run were judged after an earlier one.
+	stopped := slices.DeleteFunc(after, func(u systemd.Unit) bool { return !slices.Contains(ids(t.stopped), u.ID) })
+	lying, err := endedUnits(ctx, t.pid1.States, stopped, fell)
+	if err != nil {
+		t.pass.log.Warn("cannot read how clients stopped", "error", err)
+		return
+	}
+	t.pass.starts.taken.mark(lying, t.pass.starts.require)
+}
+
+// cancelledStarts returns the units whose start job ended with "dependency" after a run that succeeded.
+func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit, now map[string]systemd.Unit) (pendingStarts, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.pass.Limits.Clients)
+	defer cancel()
+	var same []systemd.Unit
+	for _, b := range before {
+		if n := now[b.Name]; b.Up() && !n.Up() && n.Settled() && n.Invocation == b.Invocation && n.Invocation != "" {
+			same = append(same, n)
+		}
+	}
+	left, err := downUnits(ctx, t.pid1.States, same)
+	if err != nil {
+		return nil, err
+	}
+	out, _, err := cancelledStarts(ctx, t.pid1.States, left)
+	return out, err
+}
+
+// settledAfter returns whether the state of a unit is final after a run. A service that waited for its
+// automatic restart before the run is as it was then. After a failed run, no service that does so
+// settles before the next run.
+func settledAfter(before []systemd.Unit, failed bool) func(systemd.Unit) bool {
+	return func(now systemd.Unit) bool {
+		return now.Settled() || now.Restarting() && (failed || slices.ContainsFunc(before, func(b systemd.Unit) bool { return b.ID == now.ID && b.Restarting() }))
+	}
 }

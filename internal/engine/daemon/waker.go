@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/systemd"
 )
 
 // waker wakes the loop for the next attempt: after a delay, or when a holder has ended.
@@ -26,6 +28,14 @@ func (w *waker) cancel() {
 	w.retry = nil
 }
 
+// until returns a context that ends with the present wait.
+func (w *waker) until(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	before := w.stop
+	w.stop = func() { before(); cancel() }
+	return ctx
+}
+
 // after wakes the loop after the delay, and returns when that is.
 func (w *waker) after(delay time.Duration) time.Time {
 	w.retry = time.After(delay)
@@ -37,7 +47,7 @@ func (w *waker) onExit(ctx context.Context, holders []runstate.Holder) {
 	if len(holders) == 0 {
 		return
 	}
-	ctx, w.stop = context.WithCancel(ctx)
+	ctx = w.until(ctx)
 	go func() {
 		if w.gpus.AwaitExit(ctx, holders) == nil {
 			w.wake("a holder has released a GPU")
@@ -51,7 +61,7 @@ func (w *waker) onUnits(ctx context.Context, had map[string]string, settle time.
 	if len(had) == 0 {
 		return
 	}
-	ctx, w.stop = context.WithCancel(ctx)
+	ctx = w.until(ctx)
 	go func() {
 		pid1, err := w.dial(ctx)
 		if err != nil {
@@ -69,11 +79,29 @@ func (w *waker) onUnits(ctx context.Context, had map[string]string, settle time.
 	}()
 }
 
+// onSettled wakes the loop as soon as PID 1 has started or stopped one of the units.
+func (w *waker) onSettled(ctx context.Context, units []string) {
+	ctx = w.until(ctx)
+	for _, unit := range units {
+		go func() {
+			pid1, err := w.dial(ctx)
+			if err != nil {
+				return // the next pass starts it
+			}
+			defer pid1.Close()
+			now, err := pid1.States.Settle(ctx, []string{unit}, systemd.Unit.Settled)
+			if err == nil && !slices.ContainsFunc(now, func(u systemd.Unit) bool { return !u.Settled() }) {
+				w.wake("systemd has started or stopped " + unit)
+			}
+		}()
+	}
+}
+
 // onUseBelow wakes the loop when the driver's use is lower, but not before the delay is over: a
 // count that rises and falls must not restart the clients each time.
 func (w *waker) onUseBelow(ctx context.Context, delay time.Duration, use runstate.Use) {
 	w.retry = nil
-	ctx, w.stop = context.WithCancel(ctx)
+	ctx = w.until(ctx)
 	go func() {
 		select {
 		case <-time.After(delay):

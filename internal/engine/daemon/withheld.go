@@ -76,7 +76,7 @@ func (p *pass) activateRun(ctx context.Context) {
 		ctx, cancel := p.conn.limit(ctx, p.Limits.Run)
 		defer cancel()
 		if err = pid1.Jobs.Start(ctx, unitname.Apply); err == nil {
-			_, err = pid1.States.Settle(ctx, []string{unitname.Apply})
+			_, err = pid1.States.Settle(ctx, []string{unitname.Apply}, systemd.Unit.Settled)
 		}
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 )
 
@@ -15,7 +16,7 @@ func (h *Host) DaemonDown(ctx context.Context) (string, error) {
 	}
 	defer conn.Close()
 	for {
-		units, err := conn.Units.Settle(ctx, []string{unitname.Daemon})
+		units, err := conn.Units.Settle(ctx, []string{unitname.Daemon}, systemd.Unit.Settled)
 		if err != nil {
 			return "", err
 		}

@@ -37,21 +37,22 @@ func (u Units) Changed(ctx context.Context, had map[string]string) error {
 // finalReadTimeout is how long Settle may take to read the units after ctx has ended.
 const finalReadTimeout = 2 * time.Second
 
-// Settle waits until all units are settled and returns them. If ctx ends first, it returns the
-// states at that time, with the error of ctx.
-func (u Units) Settle(ctx context.Context, names []string) ([]Unit, error) {
+// Settle waits until settled is true for each unit, and returns the units. It is [Unit.Settled], or true
+// for some units that wait for their automatic restart too. If ctx ends first, Settle returns the states at
+// that time, with the error of ctx.
+func (u Units) Settle(ctx context.Context, names []string, settled func(Unit) bool) ([]Unit, error) {
 	sub, err := u.t.subscribe(ctx, anyUnitRules())
 	if err == nil {
 		defer u.t.signals.remove(sub)
 		sub.onlySettled()
-		err = u.settle(ctx, names, sub)
+		err = u.settle(ctx, names, settled, sub)
 	}
 	for err == nil {
 		units, failed := u.List(ctx, names, All)
-		if failed != nil || !slices.ContainsFunc(units, Unit.unsettled) {
+		if failed != nil || !slices.ContainsFunc(units, func(u Unit) bool { return !settled(u) }) {
 			return units, failed
 		}
-		err = u.settle(ctx, names, sub) // a unit has started to change since
+		err = u.settle(ctx, names, settled, sub) // a unit has started to change since
 	}
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalReadTimeout)
 	defer cancel()
@@ -61,17 +62,17 @@ func (u Units) Settle(ctx context.Context, names []string) ([]Unit, error) {
 
 // settle reads again only the units that have not settled, since it does so after each
 // change. When they have settled, it reads all: others may have started to change.
-func (u Units) settle(ctx context.Context, names []string, sub *subscription) error {
+func (u Units) settle(ctx context.Context, names []string, settled func(Unit) bool, sub *subscription) error {
 	var unsettled []string
 	err := sub.await(ctx, func() (done bool, err error) {
 		for {
 			if len(unsettled) == 0 {
-				if unsettled, err = u.unsettled(ctx, names); err != nil || len(unsettled) == 0 {
+				if unsettled, err = u.unsettled(ctx, names, settled); err != nil || len(unsettled) == 0 {
 					return true, err
 				}
 			}
 			sub.follow(unsettled...)
-			if unsettled, err = u.unsettled(ctx, unsettled); err != nil || len(unsettled) > 0 {
+			if unsettled, err = u.unsettled(ctx, unsettled, settled); err != nil || len(unsettled) > 0 {
 				return false, err
 			}
 		}
@@ -83,11 +84,11 @@ func (u Units) settle(ctx context.Context, names []string, sub *subscription) er
 }
 
 // unsettled returns the IDs of those of the units that have not settled.
-func (u Units) unsettled(ctx context.Context, names []string) ([]string, error) {
+func (u Units) unsettled(ctx context.Context, names []string, settled func(Unit) bool) ([]string, error) {
 	units, err := u.List(ctx, names, States)
 	var out []string
 	for _, unit := range units {
-		if unit.unsettled() {
+		if !settled(unit) {
 			out = append(out, unit.ID)
 		}
 	}

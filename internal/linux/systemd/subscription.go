@@ -62,7 +62,7 @@ func (s *subscription) follow(units ...string) {
 	s.units = paths
 }
 
-// onlySettled drops signals of units that have not settled. PID 1 signals each step of a
+// onlySettled drops signals of units that have not settled and do not wait for an automatic restart. PID 1 signals each step of a
 // unit, and a caller that reads the state after each would slow it down.
 func (s *subscription) onlySettled() {
 	s.mu.Lock()
@@ -112,7 +112,7 @@ func (s *subscription) drops(signal *dbus.Signal) bool {
 }
 
 // unsettledBy reports whether a signal says that its unit has a job or is in a transitional
-// state. Signals of other interfaces ("….Service") precede that of the unit's interface and
+// state other than the wait for an automatic restart. Signals of other interfaces ("….Service") precede that of the unit's interface and
 // say nothing about it.
 func unsettledBy(signal *dbus.Signal) bool {
 	var iface string
@@ -135,8 +135,11 @@ func unsettledBy(signal *dbus.Signal) bool {
 	if v, ok := changed["Job"]; ok && v.Store(&job) != nil {
 		return false
 	}
+	if v, ok := changed["SubState"]; ok && v.Store(&u.Sub) != nil {
+		return false
+	}
 	u.Job = job.ID != 0
-	return !u.Settled()
+	return !u.Settled() && !u.Restarting()
 }
 
 // jobRemoved records the result of a job: (id, job, unit, result).

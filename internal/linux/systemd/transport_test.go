@@ -61,7 +61,7 @@ func TestSubscribe_SwitchesToTheBus(t *testing.T) {
 			if err != nil || units[0].Active != want {
 				t.Errorf("units are %v, %v, want %q", units, err, want)
 			}
-			if _, err := c.Units.Settle(ctx, []string{"a.service"}); err != nil {
+			if _, err := c.Units.Settle(ctx, []string{"a.service"}, Unit.Settled); err != nil {
 				t.Error(err)
 			}
 		}
@@ -74,7 +74,7 @@ func TestClose_EndsCalls(t *testing.T) {
 	c, ctx := p.dial()
 	done := make(chan error, 1)
 	p.afterList(func(int, []string) { c.Close() })
-	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}, Unit.Settled); done <- err }()
 	if err := <-done; !errors.Is(err, errClosed) {
 		t.Errorf("error is %v, want that the connection was closed", err)
 	}

@@ -19,12 +19,18 @@ type Unit struct {
 }
 
 // Settled reports whether the unit has no job and is in no transitional state. A service that
-// waits for its automatic restart is "activating".
+// waits for its automatic restart is "activating", see [Unit.Restarting].
 func (u Unit) Settled() bool {
-	return !u.Job && !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active)
+	return !u.Job && (u.Stranded() || !slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing"}, u.Active))
 }
 
-func (u Unit) unsettled() bool { return !u.Settled() }
+// Restarting reports whether a service waits for its automatic restart (Restart=). One that fails
+// for ever is in this state most of the time.
+func (u Unit) Restarting() bool { return u.Sub == "auto-restart" && !u.Job }
+
+// Stranded reports whether the job of an automatic restart ended without a start, since a
+// dependency failed (systemd 254 and later). Nothing starts the service then, although it is "activating".
+func (u Unit) Stranded() bool { return u.Sub == "auto-restart-queued" && !u.Job }
 
 // Done reports whether a unit is a oneshot whose last run succeeded. Such a unit is inactive.
 func (u Unit) Done() bool {
@@ -33,7 +39,7 @@ func (u Unit) Done() bool {
 
 // Up reports whether a unit is active or starting.
 func (u Unit) Up() bool {
-	return slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.Active)
+	return !u.Stranded() && slices.Contains([]string{"active", "activating", "reloading", "refreshing"}, u.Active)
 }
 
 func (u Unit) down() bool { return u.Active == "inactive" || u.Active == "failed" }

@@ -93,7 +93,7 @@ func TestList_NumberOfCalls(t *testing.T) {
 		t.Errorf("%d lists, %d properties, %d calls of Subscribe and %d rules; want one list only", lists, gets, hearers, len(c.transport.signals.rules()))
 	}
 	for range 2 {
-		if _, err := c.Units.Settle(ctx, names); err != nil {
+		if _, err := c.Units.Settle(ctx, names, Unit.Settled); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,10 +125,46 @@ func TestSettled(t *testing.T) {
 		{Unit{Active: "deactivating"}, false},
 		{Unit{Active: "reloading"}, false},
 		{Unit{Active: "refreshing"}, false},
+		{Unit{Active: "activating", Sub: "auto-restart"}, false},
+		{Unit{Active: "activating", Sub: "auto-restart-queued", Job: true}, false},
+		{Unit{Active: "activating", Sub: "auto-restart-queued"}, true}, // its job ended with "dependency"
 	} {
 		if got := tt.unit.Settled(); got != tt.want {
 			t.Errorf("%s, job %v: settled is %v, want %v", tt.unit.Active, tt.unit.Job, got, tt.want)
 		}
+	}
+}
+
+// systemd 254 and later leave a service "activating" whose automatic restart ended with "dependency".
+func TestUp(t *testing.T) {
+	for _, tt := range []struct {
+		unit Unit
+		want bool
+	}{
+		{Unit{Active: "active"}, true},
+		{Unit{Active: "activating", Sub: "auto-restart"}, true},
+		{Unit{Active: "activating", Sub: "auto-restart-queued", Job: true}, true},
+		{Unit{Active: "activating", Sub: "auto-restart-queued"}, false},
+		{Unit{Active: "failed"}, false},
+	} {
+		if got := tt.unit.Up(); got != tt.want {
+			t.Errorf("%s (%s), job %v: up is %v, want %v", tt.unit.Active, tt.unit.Sub, tt.unit.Job, got, tt.want)
+		}
+	}
+}
+
+func TestSettle_AutoRestart(t *testing.T) {
+	p := startPID1(t)
+	p.set("a.service", "activating/start", "")
+	c, ctx := p.dial()
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Units.Settle(ctx, []string{"a.service"}, func(u Unit) bool { return u.Settled() || u.Restarting() })
+		done <- err
+	}()
+	p.signal("a.service", "activating/auto-restart", "")
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -198,7 +234,7 @@ func TestSettle(t *testing.T) {
 		}
 	})
 	go func() {
-		units, err := c.Units.Settle(ctx, names)
+		units, err := c.Units.Settle(ctx, names, Unit.Settled)
 		done <- answer{units, err}
 	}()
 	<-begun
@@ -245,7 +281,7 @@ func TestSettle_ChangeBeforeRead(t *testing.T) {
 			p.signal("a.service", "failed/failed", "")
 		}
 	})
-	units, err := c.Units.Settle(ctx, []string{"a.service"})
+	units, err := c.Units.Settle(ctx, []string{"a.service"}, Unit.Settled)
 	if err != nil || len(units) != 1 || units[0].Active != "failed" {
 		t.Errorf("settled are %+v, %v; want a failed unit", units, err)
 	}
@@ -264,7 +300,7 @@ func TestSettle_ContextEnds(t *testing.T) {
 		ctx  context.Context
 		want error
 	}{{"before", ended, context.Canceled}, {"meanwhile", short, context.DeadlineExceeded}} {
-		units, err := c.Units.Settle(tt.ctx, []string{"a.service"})
+		units, err := c.Units.Settle(tt.ctx, []string{"a.service"}, Unit.Settled)
 		if !errors.Is(err, tt.want) {
 			t.Errorf("%s: error is %v, want %v", tt.name, err, tt.want)
 		}
@@ -276,7 +312,7 @@ func TestSettle_ContextEnds(t *testing.T) {
 	// The rule that the first call could not add to the bus is added later.
 	p.signal("a.service", "activating/start", "")
 	done := make(chan error, 1)
-	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}, Unit.Settled); done <- err }()
 	p.signal("a.service", "active/running", "")
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -291,7 +327,7 @@ func TestSettle_Reexec(t *testing.T) {
 	p.set("a.service", "activating/start*", "")
 	c, ctx := p.dial()
 	done := make(chan error, 1)
-	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}); done <- err }()
+	go func() { _, err := c.Units.Settle(ctx, []string{"a.service"}, Unit.Settled); done <- err }()
 	p.vanish()
 	p.set("a.service", "active/running", "")
 	p.appear()

@@ -63,7 +63,6 @@ type checks struct {
 	careful   bool          // the last change was requested with --rolling
 	refused   bool          // and was refused
 	restarted bool          // the daemon has ended since
-	unsettled bool          // the daemon did not start clients because others had not settled
 }
 
 func newChecks(w *world) *checks {
@@ -75,7 +74,7 @@ func newChecks(w *world) *checks {
 func (c *checks) rebooted() {
 	c.upFor, c.stopped, c.started, c.ownFault = make(map[string]bool), make(map[string]string), make(map[string]bool), make(map[string]bool)
 	c.jobs, c.stoppedAt = make(map[string]string), make(map[string]time.Duration)
-	c.unloaded, c.careful, c.refused, c.unsettled = 0, false, false, false
+	c.unloaded, c.careful, c.refused = 0, false, false
 }
 
 func (c *checks) violated(checker, format string, args ...any) {
@@ -197,13 +196,6 @@ func (c *checks) saved(s runstate.State) {
 	}
 }
 
-// logged is a message of the daemon.
-func (c *checks) logged(message, text string) {
-	if (strings.HasPrefix(message, "cannot start the clients") || strings.HasPrefix(message, "cannot wait for the clients")) && strings.Contains(text, "have not settled") {
-		c.unsettled = true
-	}
-}
-
 // observe is called after each effect.
 func (c *checks) observe() {
 	w := c.w
@@ -317,8 +309,6 @@ func (c *checks) final() {
 		if s := w.pid1.Status(one.Name); !kept && c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
 			why := ""
 			switch {
-			case c.unsettled:
-				why = "; the daemon started no unit, since other units had not settled"
 			case c.named("these clients are down"), c.named("these units are down"):
 				why = "; the change waits for units that it keeps down"
 			case c.refused:

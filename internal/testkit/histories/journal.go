@@ -33,9 +33,6 @@ func (j journal) Handle(_ context.Context, r slog.Record) error {
 	if j.w.log != nil {
 		fmt.Fprintf(j.w.log, "%26s | %s %s\n", j.p.name(), r.Message, text)
 	}
-	if r.Level >= slog.LevelWarn {
-		j.w.checks.logged(r.Message, text)
-	}
 	return nil
 }
 

@@ -76,10 +76,10 @@ func (c conn) List(_ context.Context, names []string, _ systemd.Fields) (out []s
 }
 
 // Settle implements [daemon.UnitReader].
-func (c conn) Settle(ctx context.Context, names []string) (out []systemd.Unit, err error) {
+func (c conn) Settle(ctx context.Context, names []string, settled func(systemd.Unit) bool) (out []systemd.Unit, err error) {
 	c.effect("settle", func() {})
 	unsettled := func() []systemd.Unit {
-		return slices.DeleteFunc(c.list(names), systemd.Unit.Settled)
+		return slices.DeleteFunc(c.list(names), settled)
 	}
 	err = c.p.w.wait(ctx, c.p, func() bool { return len(unsettled()) == 0 })
 	c.effect("settled", func() {

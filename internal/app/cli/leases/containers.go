@@ -96,7 +96,7 @@ func (h hostSpecifications) Refreshed(ctx context.Context) (why string) {
 		return "cannot query systemd: " + err.Error()
 	}
 	defer conn.Close()
-	units, err := conn.Units.Settle(ctx, []string{cdi.NVIDIAUnit})
+	units, err := conn.Units.Settle(ctx, []string{cdi.NVIDIAUnit}, systemd.Unit.Settled)
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Sprintf("%s has not ended after %s", cdi.NVIDIAUnit, refreshTimeout)

@@ -18,6 +18,7 @@ import (
 	"dcm/internal/exitcode"
 	"dcm/internal/gpu"
 	"dcm/internal/leases/guard"
+	"dcm/internal/linux/systemd"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/text"
 )
@@ -97,7 +98,7 @@ func guardOff(ctx context.Context, h *host.Host) error {
 	if err := conn.Jobs.Stop(ctx, unitname.Guard); err != nil {
 		return err
 	}
-	if _, err := conn.Units.Settle(ctx, []string{unitname.Guard}); err != nil {
+	if _, err := conn.Units.Settle(ctx, []string{unitname.Guard}, systemd.Unit.Settled); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, guardProgram, "off").CombinedOutput(); err != nil {
