@@ -131,6 +131,19 @@ kernel command line: dcm.profile = "b": no such profile in the files that can be
 	}
 }
 
+// Several similar names do not displace the text of the fault.
+func TestLoad_SuggestsSeveralProfiles(t *testing.T) {
+	p := configtest.Files{
+		"etc/dcm/dcm.toml":           "profile = \"cpx\"\n[profiles.cpx-nps1]\ncompute = \"CPX\"\n[profiles.cpx-nps4]\ncompute = \"CPX\"\n",
+		"etc/dcm/dcm.toml.d/10.toml": "[clients\n",
+	}.Write(t)
+	want := `/etc/dcm/dcm.toml:1: profile = "cpx": no such profile in the files that can be read; did you mean "cpx-nps1" or "cpx-nps4"? accepted: cpx-nps1, cpx-nps4
+/etc/dcm/dcm.toml.d/10.toml:1: not TOML: expected '.' or ']' to end table name, but got '\n' instead`
+	if diff := cmp.Diff(want, configtest.Complaint(t, p)); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
 // The units' program has no decoder of YAML.
 func TestLoad_RefusesYAMLConfigMap(t *testing.T) {
 	p := configtest.Files{"etc/dcm/config.json": "kind: ConfigMap\ndata:\n  config.json: |\n    {}\n"}.Write(t)

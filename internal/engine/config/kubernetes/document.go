@@ -40,7 +40,7 @@ func heldIn(root *source.Node) (*source.Node, *source.Problem) {
 			line = data.Line
 		}
 		f := source.NotOneOf("the ConfigMap has no config.json", DocumentKey, source.Children(data).Keys())
-		return nil, &source.Problem{File: root.File, Line: line, Key: "data", Text: f.Text, Accepted: DocumentKey, Suggestion: f.Suggestion}
+		return nil, &source.Problem{File: root.File, Line: line, Key: "data", Text: f.Text, Accepted: DocumentKey, Suggestion: f.Suggestion, Alternatives: f.Alternatives}
 	}
 	if _, ok := held.Value.(string); !ok {
 		f := rule.WrongType("a string that holds JSON", held)

@@ -2,7 +2,6 @@ package rule
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,13 +16,13 @@ func NoProfile(name string, defined []string) *source.Fault {
 	predefined := partition.PredefinedOfAllBoards()
 	f := noSuchProfile(name, slices.Concat(defined, predefined))
 	if len(defined) == 0 {
-		f.Text = strings.Replace(f.Text, noProfile, noProfile+": none is defined", 1)
+		f.Text += ": none is defined"
 	}
 	if instance, ok := instanceProfile(name); ok {
-		f.Suggestion = instance
+		f.Suggestion, f.Alternatives = instance, nil
 	}
 	f.Accepted = source.Enumerate(defined)
-	if !slices.Contains(defined, f.Suggestion) && !strings.HasSuffix(f.Text, "?") {
+	if !slices.Contains(defined, f.Suggestion) && len(f.Alternatives) == 0 {
 		f.Accepted = source.Enumerate(slices.Concat(defined, predefined, []string{"all-INSTANCE such as all-1g.10gb"}))
 	}
 	return f
@@ -38,28 +37,16 @@ func NoFittingProfile(name string, fitting []string) *source.Fault {
 	return f
 }
 
-const noProfile = "no such profile"
-
 func noSuchProfile(name string, accepted []string) *source.Fault {
-	f := &source.Fault{Text: noProfile, Accepted: source.Enumerate(accepted)}
+	f := &source.Fault{Text: "no such profile", Accepted: source.Enumerate(accepted)}
 	switch like := similar(name, accepted); len(like) {
 	case 0:
 	case 1:
 		f.Suggestion = like[0]
 	case 2, 3, 4:
-		f.Text += "; did you mean " + alternatives(like) + "?"
+		f.Alternatives = like
 	}
 	return f
-}
-
-// alternatives lists quoted names: "a", "b" or "c".
-func alternatives(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = strconv.Quote(n)
-	}
-	last := len(quoted) - 1
-	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 
 // instanceProfile returns the predefined profile of a MIG profile: "all-1g.10gb" for "1g.10gb" and "MIG 1g.10gb+me".

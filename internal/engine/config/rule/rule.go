@@ -35,7 +35,7 @@ func (c *Checker) Fail(n *source.Node, key string, f *source.Fault) {
 	n.Bad = true
 	c.Problems = append(c.Problems, source.Problem{
 		File: n.File, Line: n.Line, Key: key, Value: source.FormatScalar(n.Value),
-		Text: f.Text, Accepted: f.Accepted, Suggestion: f.Suggestion,
+		Text: f.Text, Accepted: f.Accepted, Suggestion: f.Suggestion, Alternatives: f.Alternatives,
 	})
 }
 

@@ -15,13 +15,14 @@ import (
 
 // Problem is an error in the configuration.
 type Problem struct {
-	File       string `json:"file"`                 // as it was opened, or "kernel command line"
-	Line       int    `json:"line,omitempty"`       // from 1; 0 for a problem of the whole file
-	Key        string `json:"key,omitempty"`        // dotted, "profiles.mixed.group.count"
-	Value      string `json:"value,omitempty"`      // as TOML; "" for a table or an array
-	Text       string `json:"text"`                 // the error
-	Accepted   string `json:"accepted,omitempty"`   // accepted values
-	Suggestion string `json:"suggestion,omitempty"` // the probably intended value
+	File         string   `json:"file"`                   // as it was opened, or "kernel command line"
+	Line         int      `json:"line,omitempty"`         // from 1; 0 for a problem of the whole file
+	Key          string   `json:"key,omitempty"`          // dotted, "profiles.mixed.group.count"
+	Value        string   `json:"value,omitempty"`        // as TOML; "" for a table or an array
+	Text         string   `json:"text"`                   // the error
+	Accepted     string   `json:"accepted,omitempty"`     // accepted values
+	Suggestion   string   `json:"suggestion,omitempty"`   // the probably intended value
+	Alternatives []string `json:"alternatives,omitempty"` // the values of which one was probably intended
 }
 
 // String returns the problem in one line:
@@ -41,7 +42,7 @@ func (p Problem) String() string {
 	if p.Key != "" {
 		b.WriteString(": ")
 	}
-	b.WriteString(Fault{p.Text, p.Accepted, p.Suggestion}.String())
+	b.WriteString(Fault{p.Text, p.Accepted, p.Suggestion, p.Alternatives}.String())
 	return b.String()
 }
 
@@ -75,21 +76,41 @@ func (e *Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Fault is an error in a value, without its place.
-type Fault struct{ Text, Accepted, Suggestion string }
+// Fault is an error in a value, without its place. Its fields are those of [Problem].
+type Fault struct {
+	Text, Accepted, Suggestion string
+	Alternatives               []string
+}
 
 func (f Fault) String() string {
 	s := f.Text
+	meant := f.Alternatives
 	if f.Suggestion != "" {
-		s += fmt.Sprintf("; did you mean %q?", f.Suggestion)
+		meant = []string{f.Suggestion}
+	}
+	switch {
+	case len(meant) > 0:
+		s += "; did you mean " + alternatives(meant) + "?"
+	case f.Accepted != "":
+		s += ";"
 	}
 	if f.Accepted != "" {
-		if !strings.HasSuffix(s, "?") {
-			s += ";"
-		}
 		s += " accepted: " + f.Accepted
 	}
 	return s
+}
+
+// alternatives lists quoted names: "a", "b" or "c".
+func alternatives(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	last := len(quoted) - 1
+	if last == 0 {
+		return quoted[0]
+	}
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 
 // NotOneOf returns the fault of a value that is not one of the accepted ones.
