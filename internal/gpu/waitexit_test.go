@@ -8,11 +8,13 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"dcm/internal/testkit/testdeadline"
 )
 
 // testContext returns a context whose deadline only a hanging test reaches.
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := testdeadline.Context(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -14,6 +14,7 @@ import (
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/testkit/sim"
+	"dcm/internal/testkit/testdeadline"
 )
 
 func TestExplain_RebootOnlyAsLastResort(t *testing.T) {
@@ -87,7 +88,7 @@ func TestWhose_NoVisibleHolder(t *testing.T) {
 				t.Error("the driver was unloaded")
 			}
 			end()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
 			defer cancel()
 			for {
 				now, err := b.node.Usage(ctx)
@@ -171,7 +172,7 @@ func TestRun_UninspectedProcess(t *testing.T) {
 		t.Errorf("%d writes", s.ComputeWrites)
 	}
 	end()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := testdeadline.Context(t.Context(), time.Minute)
 	defer cancel()
 	for u, err := b.node.Usage(ctx); !u.ForVendor(partition.AMD).Unused(0); u, err = b.node.Usage(ctx) {
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dcm/internal/gpu"
+	"dcm/internal/testkit/testdeadline"
 )
 
 func (f *fixture) open(opts ...Option) node {
@@ -27,7 +28,7 @@ func soon(t *testing.T) context.Context {
 
 // patient returns a context with a timeout that only a hanging test exceeds.
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := testdeadline.Context(t.Context(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

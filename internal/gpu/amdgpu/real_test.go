@@ -50,7 +50,7 @@ func (r real) install(t testing.TB, root, sys string) SMI {
 	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return SMI{Program: wrapper}
+	return SMI{Program: wrapper, Timeout: time.Hour} // the context of a test ends it; see patient
 }
 
 // root creates the library's root directory, or skips the test.
