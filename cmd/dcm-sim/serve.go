@@ -28,7 +28,6 @@ func newServe() *cobra.Command {
 	memory := c.Flags().String("memory", "", "memory mode at boot (default NPS1)")
 	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")
 	c.Flags().DurationVar(&o.ReloadLatency, "reload-latency", 0, "how long a driver load takes")
-	c.Flags().DurationVar(&o.Cache, "cache", 0, "how long the kernel may cache that a file exists")
 	c.Flags().DurationVar(&o.Settle, "settle", 0, "how long a GPU stays busy after its last process")
 	c.Flags().BoolVar(&o.NodeLock, "node-lock", false, "as in older kernels: any process and any switch makes every GPU busy")
 	format := c.Flags().String("usage-format", "", "format of the usage tables: 1.1, 1.6, 1.7, 1.8, sums, 1.3, none, short, other")

@@ -74,7 +74,6 @@ func (r real) opener(root string) opener {
 	return func(t *testing.T, kind string, o sim.Options) backend {
 		t.Helper()
 		smiProgram(t) // sets TMPDIR
-		o.Cache = 300 * time.Millisecond
 		b := overSysfs(t, kind, o)
 		// A reply takes about 1 s, since the library reads thousands of files.
 		return b.through(t, r.install(t, root, b.sim.Sys), false, BusyRetry(8*time.Second, 5*time.Millisecond))

@@ -20,7 +20,7 @@ import (
 // and the library reads thousands of them.
 func BenchmarkInventory(b *testing.B) {
 	smiProgram(b) // sets TMPDIR, under which the node is mounted
-	node := simtest.Start(b, "mi300x-8", sim.Options{Cache: 300 * time.Millisecond})
+	node := simtest.Start(b, "mi300x-8", sim.Options{})
 	roots := gpu.Roots{Sys: node.Sys, Proc: "/proc", Dev: node.Dev}
 	b.Run("sysfs", func(b *testing.B) { readInventory(b, whole(roots)) })
 	b.Run("stand-in", func(b *testing.B) {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -28,40 +26,20 @@ func newFace(n *Node) *face {
 	return &face{node: n, since: time.Now(), closing: make(map[*Handle]bool), changed: make(chan struct{})}
 }
 
-// attributes sets the attributes as in sysfs: the owner is root, and the size is one page.
+// attributes sets the attributes as in sysfs: the owner is root, and the size is one page. A content that
+// the kernel caches needs its true size, or zeros would follow it.
 func (f *face) attributes(e *Entry, out *fuse.Attr) {
 	out.Mode = e.Mode
 	out.Nlink = 1
 	out.Size = 4096
-	if e.Target != "" {
+	switch {
+	case e.Target != "":
 		out.Size = uint64(len(e.Target))
+	case e.content != nil:
+		out.Size = uint64(len(*e.content))
 	}
 	out.SetTimes(&f.since, &f.since, &f.since)
 }
-
-// known returns how long the kernel may cache the attributes of an entry. Those of directories and
-// links do not change.
-func (f *face) known(e *Entry) time.Duration {
-	if kind := e.Mode & syscall.S_IFMT; kind == syscall.S_IFDIR || kind == syscall.S_IFLNK {
-		return staticTTL
-	}
-	return f.node.opts.Cache
-}
-
-// lasts returns how long the kernel may cache that the path exists. The directories above the devices
-// exist in every state of the node.
-func (f *face) lasts(name string, otherwise time.Duration) time.Duration {
-	switch name {
-	case "ctl", "dev", "sys", "sys/bus", "sys/bus/pci", "sys/bus/pci/devices", "sys/class", "sys/devices", "sys/devices/platform":
-		return staticTTL
-	}
-	if bridge, ok := strings.CutPrefix(name, "sys/devices/pci"); ok && !strings.Contains(bridge, "/") {
-		return staticTTL
-	}
-	return otherwise
-}
-
-const staticTTL = 24 * time.Hour
 
 // process returns the PID of the caller. The kernel reports the thread ID in the PID namespace of the
 // mount.

@@ -114,7 +114,7 @@ func applyLies(n *Node, dir string, root *Entry) {
 			e.Mode = e.Mode&syscall.S_IFMT | f.Permissions
 		}
 		if f.Text != "" && e.read != nil {
-			e.read = lie(e.read, f.Text)
+			e.read, e.content = lie(e.read, f.Text), nil
 		}
 	}
 }

@@ -68,7 +68,7 @@ func endSwitch(n *Node, b *board, mode partition.Compute, fault Fault) error {
 		b.compute, b.config = mode, mode
 		b.resetAllocation()
 		b.switches++
-		n.topology++
+		n.renumbered()
 	}
 	return fault.late()
 }

@@ -13,6 +13,7 @@ import (
 
 // Mounted is a mounted node.
 type Mounted struct {
+	node   *Node
 	dir    string
 	server *fuse.Server
 }
@@ -23,20 +24,28 @@ func Mount(n *Node, dir string) (*Mounted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot mount the simulated node at %s: %w", dir, err)
 	}
-	m := &Mounted{dir: dir}
-	var now time.Duration
-	m.server, err = fs.Mount(fmt.Sprintf("/dev/fd/%d", fd), &inode{face: newFace(n)}, &fs.Options{
-		EntryTimeout: &now, AttrTimeout: &now, NegativeTimeout: &now,
-		NullPermissions: true,
-		MountOptions:    fuse.MountOptions{MaxWrite: largest, DisableXAttrs: true, DisableReadDirPlus: true},
-	})
-	if err == nil {
-		err = refusePolls(filepath.Join(dir, "ctl/state"))
-	}
-	if err != nil {
+	m := &Mounted{node: n, dir: dir}
+	if err := m.serve(fd); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot serve the simulated node at %s: %w", dir, err), m.Unmount())
 	}
 	return m, nil
+}
+
+func (m *Mounted) serve(fd int) error {
+	var now time.Duration
+	tree := newForgetting(m.node, &fs.Options{EntryTimeout: &now, AttrTimeout: &now, NegativeTimeout: &now, NullPermissions: true})
+	var err error
+	m.server, err = fuse.NewServer(tree, fmt.Sprintf("/dev/fd/%d", fd),
+		&fuse.MountOptions{MaxWrite: largest, EnableSymlinkCaching: true, DisableXAttrs: true, DisableReadDirPlus: true})
+	if err != nil {
+		return err
+	}
+	m.node.mu.onChange(tree.forget)
+	go m.server.Serve()
+	if err := m.server.WaitMount(); err != nil {
+		return err
+	}
+	return refusePolls(filepath.Join(m.dir, "ctl/state"))
 }
 
 // largest is the size of the largest request in bytes.
@@ -71,6 +80,7 @@ func refusePolls(name string) error {
 
 // Unmount unmounts the node. Open files stay usable until they are closed or this process ends.
 func (m *Mounted) Unmount() error {
+	m.node.mu.onChange(nil)
 	if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("cannot unmount %s: %w", m.dir, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -28,7 +27,7 @@ type Options struct {
 	Modeset       bool          // nvidia_drm has modeset=1, and so holds the GPUs
 	Scattered     bool          // DRM minors follow neither the GPUs' order nor the partitions', as after rebinds
 
-	Uevent func(Uevent) // receives the kernel events of devices; must not wait
+	Uevent func(Uevent) // receives the kernel events of devices, after the change that they are about
 
 	Memory      partition.Memory // memory mode at boot of the GPUs that support it; "": the first one that each supports
 	UsageFormat UsageFormat      // format of the usage tables of the partitions
@@ -36,10 +35,6 @@ type Options struct {
 	// MIG is the state file of the stand-in for libnvidia-ml;
 	// "" for GPUs that were never partitioned.
 	MIG string
-
-	// Cache is how long the kernel may assume that an existing file still exists. Contents are
-	// always read again. It makes readers faster that open ten thousands of files.
-	Cache time.Duration
 }
 
 // Node is the state machine. Its methods may be called concurrently. Methods that stand for a system
@@ -48,7 +43,7 @@ type Node struct {
 	kind Kind
 	opts Options
 
-	mu      sync.Mutex
+	mu      stateLock
 	boards  []*board
 	module  moduleState // the state of amdgpu
 	nvidia  moduleState // the state of nvidia
@@ -71,11 +66,12 @@ type Node struct {
 func New(k Kind, o Options) *Node {
 	o.UsageFormat = cmp.Or(o.UsageFormat, k.usage)
 	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
+	n.mu.send = o.Uevent
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})
 	}
 	allocateMinors(n.boards, o.OldMinors, o.Scattered)
-	boot(n)
+	n.Reset()
 	return n
 }
 
@@ -127,7 +123,13 @@ func driven(n *Node, by func(Chip) bool) moduleState {
 // changed records that files were added or removed. The caller holds n.mu.
 func (n *Node) changed() {
 	n.structure++
+	n.renumbered()
+}
+
+// renumbered records that KFD nodes were added or removed. The caller holds n.mu.
+func (n *Node) renumbered() {
 	n.topology++
+	n.mu.changed = true
 }
 
 // find returns the board at that address, nil if there is none.

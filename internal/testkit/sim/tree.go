@@ -17,10 +17,13 @@ type Entry struct {
 	Target string // target of a link
 	Number int    // of this entry among those that the path has had, which have different inodes
 
+	content *string // of a file that always has this one; then read returns it
+
 	read   func(context.Context) (string, error)
 	write  func(context.Context, string) error
 	device func(pid int) (*Handle, error) // opens a device
 	list   func() map[string]*Entry       // a directory's entries
+	live   bool                           // the entries change without a change of the node's structure
 	hidden bool                           // the name is known, but the file does not exist
 }
 
@@ -93,8 +96,8 @@ func (e *Entry) Names() []string {
 
 // treeOf returns the tree for the present state of the node.
 func treeOf(n *Node) *Entry {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.mu.LockRead()
+	defer n.mu.UnlockRead()
 	if n.cache.root == nil || n.cache.structure != n.structure {
 		t := newTree()
 		addSys(n, t)
@@ -156,12 +159,23 @@ func directory(list func() map[string]*Entry) *Entry {
 	return &Entry{Mode: syscall.S_IFDIR | 0o755, list: list}
 }
 
+// liveDirectory returns a directory whose entries are made at each access.
+func liveDirectory(list func() map[string]*Entry) *Entry {
+	e := directory(list)
+	e.live = true
+	return e
+}
+
 // file returns a file whose content ends with a newline, unless it is empty.
 func file(permissions uint32, content string) *Entry {
 	if content != "" && !strings.HasSuffix(content, "\n") {
 		content += "\n"
 	}
-	return &Entry{Mode: syscall.S_IFREG | permissions, read: func(context.Context) (string, error) { return content, nil }}
+	return &Entry{
+		Mode:    syscall.S_IFREG | permissions,
+		content: &content,
+		read:    func(context.Context) (string, error) { return content, nil },
+	}
 }
 
 // link returns a link from one path of the tree to another. It is relative, as in sysfs: it goes up to the

@@ -28,12 +28,12 @@ func addKFD(n *Node, t tree) {
 		return strconv.FormatUint(n.topology, 10) + "\n", nil
 	}))
 	t.put(kfdDir+"/topology/nodes", directory(func() map[string]*Entry { return kfdNodes(n) }))
-	t.put(kfdDir+"/proc", directory(func() map[string]*Entry { return kfdProcesses(n) }))
+	t.put(kfdDir+"/proc", liveDirectory(func() map[string]*Entry { return kfdProcesses(n) }))
 }
 
 func kfdProcesses(n *Node) map[string]*Entry {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.mu.LockRead()
+	defer n.mu.UnlockRead()
 	t := newTree()
 	for _, pid := range kfdPIDs(n) {
 		dir := strconv.Itoa(pid)
@@ -72,8 +72,8 @@ func kfdContexts(n *Node, pid int) []int {
 
 // kfdNodes returns the nodes of the topology: first the CPUs, then the active partitions.
 func kfdNodes(n *Node) map[string]*Entry {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.mu.LockRead()
+	defer n.mu.UnlockRead()
 	if n.cache.nodes != nil && n.cache.topology == n.topology {
 		return n.cache.nodes
 	}

@@ -26,9 +26,9 @@ func addModule(n *Node, t tree) {
 		return strconv.Itoa(references(n)) + "\n", nil
 	}))
 	t.text(dir+"parameters/user_partt_mode", n.params.String())
-	t.put(dir+"holders", directory(func() map[string]*Entry {
-		n.mu.Lock()
-		defer n.mu.Unlock()
+	t.put(dir+"holders", liveDirectory(func() map[string]*Entry {
+		n.mu.LockRead()
+		defer n.mu.UnlockRead()
 		t := newTree()
 		if usedByModule(n) {
 			t.dir(user)

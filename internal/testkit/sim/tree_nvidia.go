@@ -71,11 +71,11 @@ func addNVIDIA(n *Node, t tree) {
 	for _, name := range []string{"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"} {
 		addNVIDIANode(n, t, name, nil)
 	}
-	t.put("dev/nvidia-caps", directory(func() map[string]*Entry { return capNodes(n, boards) }))
+	t.put("dev/nvidia-caps", liveDirectory(func() map[string]*Entry { return capNodes(n, boards) }))
 	if n.nvidia != live {
 		return
 	}
-	t.put("proc/driver/nvidia", directory(func() map[string]*Entry { return nvidiaProc(n, boards) }))
+	t.put("proc/driver/nvidia", liveDirectory(func() map[string]*Entry { return nvidiaProc(n, boards) }))
 	t.text("proc/driver/nvidia-caps/mig-minors", migMinors())
 }
 
@@ -152,9 +152,9 @@ func capabilities(n *Node, boards []*board) map[string]int {
 // capNodes returns the nodes of /dev/nvidia-caps.
 func capNodes(n *Node, boards []*board) map[string]*Entry {
 	t := newTree()
-	n.mu.Lock()
+	n.mu.LockRead()
 	up := n.nvidia == live
-	n.mu.Unlock()
+	n.mu.UnlockRead()
 	if !up {
 		return t
 	}

@@ -77,8 +77,8 @@ func addPartMetrics(n *Node, t tree, b *board, part int) {
 		return partMetrics(n, b, part, form), nil
 	})
 	t.put("xcp", directory(func() map[string]*Entry {
-		n.mu.Lock()
-		defer n.mu.Unlock()
+		n.mu.LockRead()
+		defer n.mu.UnlockRead()
 		if part >= b.partitions() {
 			return nil // the partition is not active
 		}

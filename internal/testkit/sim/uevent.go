@@ -1,12 +1,10 @@
 package sim
 
-// Uevent is a kernel event of a device, see kobject_uevent_env().
-type Uevent struct{ Action, Path, Subsystem string }
-
-// emit passes an event to the receiver. The caller holds n.mu.
+// emit passes an event to the receiver when the caller, who holds n.mu, releases it.
 func emit(n *Node, action, path, subsystem string) {
 	if n.opts.Uevent != nil {
-		n.opts.Uevent(Uevent{action, "/" + path, subsystem})
+		n.mu.outbox = append(n.mu.outbox, Uevent{action, "/" + path, subsystem})
+		n.mu.changed = true
 	}
 }
 

@@ -100,10 +100,6 @@ func boot(ctx context.Context, p programs) (*e2e.Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel caches the simulated files as far as possible.
-	kind := seed["/etc/e2e/kind"]
-	kind.Content = append(kind.Content, "SIM_OPTIONS=--cache=1m\n"...)
-	seed["/etc/e2e/kind"] = kind
 	return bootWith(ctx, p, seed, install)
 }
 
