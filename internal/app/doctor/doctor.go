@@ -56,11 +56,16 @@ type Config struct {
 	Services  []string // units that have a GPU open, are no clients and could be
 	Guests    []string // addresses of virtual functions and vGPUs
 	Dynamic   []string // "FILE:LINE: KEY" of each dynamic group
-	Held      []string // "0000:05:00.0" of each GPU with memory that no process holds, and the amount after a space
+	Held      []OnGPU  // amount of memory that no process holds: "149 GiB"
+	Lacking   []OnGPU  // number of partitions with device nodes, of GPUs that have too few: "found 0, want 1"
+	Foreign   []OnGPU  // MIG instances of dynamic GPUs that neither the profile nor a lease has: "3g.40gb at slot 0"
 	Kernel    []string // lines of the kernel log of this boot on AMD GPUs
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 	CDI       CDI
 }
+
+// OnGPU is a fact of one GPU.
+type OnGPU struct{ GPU, Text string }
 
 // CDI is what NVIDIA's CDI file should have.
 type CDI struct {

@@ -183,11 +183,13 @@ func TestRun_Problems(t *testing.T) {
 			host: healthyNVIDIA("0x2330").with(tree{"proc/4711/comm": "nvidia-mig-mana\n"}), cfg: Config{Dynamic: []string{"/etc/dcm/dcm.toml:9: profiles.p.group.dynamic"}}, also: []string{"rival-manager"},
 			want: "/etc/dcm/dcm.toml:9: profiles.p.group.dynamic: a dynamic GPU belongs to dcm alone (found process 4711: nvidia-mig-mana partitions the GPUs too)",
 		},
-		"hami-mig":         {host: healthyNVIDIA("0x2330").with(tree{"proc/4711/comm": "vGPUmonitor\n", "tmp/migconfig.yaml": ""}), want: "HAMi: its device plugin sets MIG too (process 4711, /tmp/migconfig.yaml)"},
-		"unlisted-service": {host: healthyAMD(), cfg: Config{Services: []string{"ollama.service"}}, want: "ollama.service: it has a GPU open and is not listed under [clients]: a change would be refused"},
-		"leftover-process": {host: healthyAMD(), cfg: Config{Processes: []string{"process 4711 (python3)"}}, want: "process 4711 (python3): it has a GPU open and belongs to no unit: a change would be refused"},
-		"held-memory":      {host: healthyAMD(), cfg: Config{Held: []string{"0000:05:00.0 149 GiB"}}, want: "0000:05:00.0: 149 GiB of memory in use, and no process holds it"},
-		"udev-mode":        {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
+		"hami-mig":          {host: healthyNVIDIA("0x2330").with(tree{"proc/4711/comm": "vGPUmonitor\n", "tmp/migconfig.yaml": ""}), want: "HAMi: its device plugin sets MIG too (process 4711, /tmp/migconfig.yaml)"},
+		"unlisted-service":  {host: healthyAMD(), cfg: Config{Services: []string{"ollama.service"}}, want: "ollama.service: it has a GPU open and is not listed under [clients]: a change would be refused"},
+		"leftover-process":  {host: healthyAMD(), cfg: Config{Processes: []string{"process 4711 (python3)"}}, want: "process 4711 (python3): it has a GPU open and belongs to no unit: a change would be refused"},
+		"held-memory":       {host: healthyAMD(), cfg: Config{Held: []OnGPU{{"0000:05:00.0", "149 GiB"}}}, want: "0000:05:00.0: 149 GiB of memory in use, and no process holds it"},
+		"partition-missing": {host: healthyAMD(), cfg: Config{Lacking: []OnGPU{{"0000:05:00.0", "found 0, want 1"}}}, want: "0000:05:00.0: too few partitions with a device node of their own (found 0, want 1)"},
+		"foreign-instance":  {host: healthyNVIDIA("0x2330"), cfg: Config{Foreign: []OnGPU{{"0000:1b:00.0", "3g.40gb at slot 0"}}}, want: "0000:1b:00.0: 3g.40gb at slot 0: neither the profile nor a lease has this instance: dcm destroys it"},
+		"udev-mode":         {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
 	} {
 		t.Run(id, func(t *testing.T) {
 			found := make(map[string]string)

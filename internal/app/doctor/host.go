@@ -158,8 +158,21 @@ func leftoverProcesses(f *facts) (out []problem) {
 
 func heldMemory(f *facts) (out []problem) {
 	for _, held := range f.cfg.Held {
-		gpu, amount, _ := strings.Cut(held, " ")
-		out = append(out, problem{gpu, amount + " of memory in use, and no process holds it"})
+		out = append(out, problem{held.GPU, held.Text + " of memory in use, and no process holds it"})
+	}
+	return out
+}
+
+func missingPartitions(f *facts) (out []problem) {
+	for _, few := range f.cfg.Lacking {
+		out = append(out, problem{few.GPU, "too few partitions with a device node of their own (" + few.Text + ")"})
+	}
+	return out
+}
+
+func foreignInstances(f *facts) (out []problem) {
+	for _, one := range f.cfg.Foreign {
+		out = append(out, problem{one.GPU, one.Text + ": neither the profile nor a lease has this instance: dcm destroys it"})
 	}
 	return out
 }

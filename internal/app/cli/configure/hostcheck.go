@@ -62,11 +62,11 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 			guests = append(guests, string(d.Address))
 		}
 	}
-	var held []string
+	var held []doctor.OnGPU
 	for _, m := range gather.HeldMemory(h, cfg) {
-		held = append(held, fmt.Sprintf("%s %s", m.GPU, text.GiB(m.Bytes)))
+		held = append(held, doctor.OnGPU{GPU: string(m.GPU), Text: text.GiB(m.Bytes)})
 	}
-	return doctor.Run(h.Path(), doctor.Config{
+	facts := doctor.Config{
 		Held:      held,
 		Kernel:    kernelLines(ctx, h, devices),
 		Guests:    guests,
@@ -78,7 +78,9 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 		Services:  services,
 		Processes: names,
 		CDI:       describable(ctx, h, devices),
-	})
+	}
+	addPartitions(h, cfg, devices, &facts)
+	return doctor.Run(h.Path(), facts)
 }
 
 // kernelLogTimeout limits the search in the kernel log, which has no index for its text.
