@@ -14,7 +14,7 @@ func TestMissing(t *testing.T) {
 	unit := func(name, run, active, result string, e systemd.End) down {
 		return down{systemd.Unit{Name: name, ID: name, Load: "loaded", Active: active, Result: result, Invocation: run}, e}
 	}
-	pending := pendingStarts{"a.service": "1", "b.service": "1", "b.socket": "1", "old.service": "", "gpu.target": "1"}
+	pending := stoppedBy("a.service", "1", "b.service", "1", "b.socket", "1", "old.service", "", "gpu.target", "1")
 	for _, test := range []struct {
 		name    string
 		units   []down
@@ -73,13 +73,13 @@ func TestMissing(t *testing.T) {
 }
 
 func TestKept(t *testing.T) {
-	pending := pendingStarts{"a.service": "1", "b.service": "1", "c.service": "1"}
+	pending := stoppedBy("a.service", "1", "b.service", "1", "c.service", "1")
 	got := pending.kept([]systemd.Unit{
 		{ID: "a.service", Active: "active", Invocation: "1"},
 		{ID: "b.service", Active: "active", Invocation: "2"},
 		{ID: "c.service", Active: "inactive", Invocation: "1"},
 	})
-	if diff := cmp.Diff(pendingStarts{"b.service": "1", "c.service": "1"}, got); diff != "" {
+	if diff := cmp.Diff(stoppedBy("b.service", "1", "c.service", "1"), got); diff != "" {
 		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
@@ -18,22 +19,23 @@ import (
 // saves them before the run, and starts those that are missing when the profile is on the GPUs.
 // PID 1 knows which of them were stopped by an administrator meanwhile; those are not missing.
 
-// pendingStarts are units that were up when a run stopped them, with their invocations at that
-// time; "" if it is not known.
-type pendingStarts map[string]string
+// pendingStarts are the pending starts by unit.
+type pendingStarts map[string]runstate.PendingStart
 
+// pendingIn returns the pending starts of a state, without what they wait for: each pass determines it.
 func pendingIn(s runstate.State) pendingStarts {
-	d := make(pendingStarts, len(s.Owed))
-	for _, name := range s.Owed {
-		d[name] = s.OwedRuns[name]
+	p := make(pendingStarts, len(s.Pending))
+	for _, one := range s.Pending {
+		one.WaitsFor = ""
+		p[one.Unit] = one
 	}
-	return d
+	return p
 }
 
 func (p pendingStarts) into(s *runstate.State) {
-	s.Owed, s.OwedRuns = p.names(), maps.Clone(p)
-	if len(p) == 0 {
-		s.Owed, s.OwedRuns = nil, nil
+	s.Pending = nil
+	for _, name := range p.names() {
+		s.Pending = append(s.Pending, p[name])
 	}
 }
 
@@ -46,29 +48,33 @@ func (p pendingStarts) plus(stopped []systemd.Unit) pendingStarts {
 		all = make(pendingStarts)
 	}
 	for _, u := range stopped {
-		all[u.ID] = u.Invocation
+		all[u.ID] = runstate.PendingStart{Unit: u.ID, Invocation: u.Invocation, Since: time.Now(), Reason: runstate.StoppedByRun}
 	}
 	return all
 }
 
-// These precede the invocation of a unit that was down after a run and that no administrator had
-// stopped. PID 1 knows only the last start and stop of other units, so this is not known later.
-const (
-	leftDown         = "left down:"  // by a run that failed
-	dependencyFailed = "dependency:" // a unit that it requires failed first, and systemd started that one again
-)
+// record records why a unit that is down has a pending start.
+func (p pendingStarts) record(u systemd.Unit, why runstate.PendingReason) {
+	since := p[u.ID].Since
+	if since.IsZero() {
+		since = time.Now()
+	}
+	p[u.ID] = runstate.PendingStart{Unit: u.ID, Invocation: u.Invocation, Since: since, Reason: why}
+}
 
 // reason returns why the unit has a pending start.
 func (p pendingStarts) reason(unit string) string {
-	if strings.HasPrefix(p[unit], dependencyFailed) {
+	if p[unit].Reason == runstate.DependencyFailed {
 		return "whose dependency failed at its first start and runs now"
 	}
 	return "which a failed run left down"
 }
 
-// invocation returns the last known invocation of the unit.
-func (p pendingStarts) invocation(unit string) string {
-	return strings.TrimPrefix(strings.TrimPrefix(p[unit], leftDown), dependencyFailed)
+// notStarted reports whether the unit was stopped by a run and not started since, and the reason why it is down
+// is not recorded.
+func (p pendingStarts) notStarted(u systemd.Unit) bool {
+	was := p[u.ID]
+	return was.Reason == runstate.StoppedByRun && was.Invocation != "" && was.Invocation == u.Invocation
 }
 
 // fell reports whether a unit has ended, also if systemd starts it again.
@@ -80,7 +86,7 @@ func (p pendingStarts) mark(units []down, require bool) {
 	for _, name := range p.missing(units, require) {
 		i := slices.IndexFunc(units, func(u down) bool { return u.ID == name })
 		if u := units[i]; u.Invocation != "" && !u.Restarting() {
-			p[name] = leftDown + u.Invocation
+			p.record(u.Unit, runstate.LeftDown)
 		}
 	}
 }
@@ -90,7 +96,7 @@ func (p pendingStarts) mark(units []down, require bool) {
 func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
 	out := maps.Clone(p)
 	for _, u := range now {
-		if u.Up() && u.Invocation != "" && p[u.ID] == u.Invocation {
+		if u.Up() && p.notStarted(u) {
 			delete(out, u.ID)
 		}
 	}
@@ -132,17 +138,18 @@ func triggers(unit string) bool {
 }
 
 func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
-	run := p[u.ID]
+	was := p[u.ID]
 	in := func(names []string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { _, ok := others[name]; return ok })
 	}
 	failed := u.Active == "failed" || u.Stranded()
+	recorded := was.Reason == runstate.LeftDown || was.Reason == runstate.DependencyFailed
 	switch {
-	case run == leftDown+u.Invocation, run == dependencyFailed+u.Invocation:
+	case recorded && was.Invocation == u.Invocation: // it was not started since
 		return true
-	case run == "": // its invocation is not known
+	case !recorded && was.Invocation == "": // its invocation is not known
 		return failed || require
-	case u.Invocation == run: // it was stopped, and not started since
+	case p.notStarted(u.Unit):
 		// The unit's start job did not run. If no other reason for that exists, an administrator
 		// cancelled it.
 		return failed || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)

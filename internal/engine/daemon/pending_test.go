@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,12 +32,12 @@ func TestPending_StartedAfterSuccess(t *testing.T) {
 	h.changed <- struct{}{}
 	for _, p := range []runstate.Phase{runstate.Applying, runstate.Waiting, runstate.Applying} {
 		s := h.until(string(p), phase(p))
-		if diff := cmp.Diff([]string{"a.service"}, s.Owed); diff != "" {
+		if diff := cmp.Diff([]string{"a.service"}, s.Pending.Units()); diff != "" {
 			t.Errorf("pending starts in phase %s (-want +got):\n%s", p, diff)
 		}
 	}
-	if s := h.until("in sync", phase(runstate.InSync)); len(s.Owed) > 0 {
-		t.Errorf("pending starts %q in phase in-sync, want none", s.Owed)
+	if s := h.until("in sync", phase(runstate.InSync)); len(s.Pending) > 0 {
+		t.Errorf("pending starts %q in phase in-sync, want none", s.Pending.Units())
 	}
 	h.tick()
 	h.set(func() {
@@ -86,7 +87,7 @@ func TestPending_OfEarlierDaemon(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := newHost(t)
-			h.initial.Owed = []string{"a.service", "c.service"}
+			h.initial.Pending = runstate.PendingStarts{{Unit: "a.service", Reason: runstate.StoppedByRun}, {Unit: "c.service", Reason: runstate.StoppedByRun}}
 			h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "failed", Result: "exit-code"}
 			h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "inactive"}
 			test.given(h)
@@ -123,7 +124,7 @@ func TestPending_DependentsOfClients(t *testing.T) {
 	h.set(func() { h.steps = 8 })
 	h.changed <- struct{}{}
 	s := h.until("waiting", phase(runstate.Waiting))
-	if diff := cmp.Diff([]string{"a.service", "c.service", "d.service"}, s.Owed); diff != "" {
+	if diff := cmp.Diff([]string{"a.service", "c.service", "d.service"}, s.Pending.Units()); diff != "" {
 		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 	s = h.until("in sync", phase(runstate.InSync))
@@ -159,8 +160,8 @@ func TestRun_SucceedsAfterTimeout(t *testing.T) {
 	})
 	h.tick()
 	want := "reset:a.service restart:dcm-apply.service reset:a.service start:a.service reset:dcm-apply.service READY"
-	if got := h.did(); got != want || len(s.Owed) > 0 {
-		t.Errorf("events %q, want %q; pending starts %q", got, want, s.Owed)
+	if got := h.did(); got != want || len(s.Pending) > 0 {
+		t.Errorf("events %q, want %q; pending starts %q", got, want, s.Pending.Units())
 	}
 	// The simulated host starts no unit, so a.service is reported as not back.
 	if want := "not back: a.service was active and is inactive (success)"; len(texts) != 1 || texts[0] != want {
@@ -210,21 +211,21 @@ func TestPending_Mark(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		bound down
-		want  pendingStarts
+		want  runstate.PendingReason
 	}{
-		{"ended with the client", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 21, Exited: 22, Bound: []string{"a.service"}}}, pendingStarts{"a.service": "1", "bound.service": leftDown + "2"}},
-		{"stopped before the client ended", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 15, Exited: 16, Bound: []string{"a.service"}}}, pendingStarts{"a.service": "1", "bound.service": "1"}},
+		{"ended with the client", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 21, Exited: 22, Bound: []string{"a.service"}}}, runstate.LeftDown},
+		{"stopped before the client ended", down{systemd.Unit{ID: "bound.service", Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 15, Exited: 16, Bound: []string{"a.service"}}}, runstate.StoppedByRun},
 	} {
-		p := pendingStarts{"a.service": "1", "bound.service": "1"}
+		p := stoppedBy("a.service", "1", "bound.service", "1")
 		tt.bound.Name = tt.bound.ID
 		client := systemd.Unit{Name: "a.service", ID: "a.service", Active: "activating", Sub: "auto-restart", Invocation: "3"}
 		p.mark([]down{{client, ended}, tt.bound}, false)
-		if diff := cmp.Diff(tt.want, p); diff != "" {
-			t.Errorf("%s: pending starts (-want +got):\n%s", tt.name, diff)
+		if got := p["bound.service"]; got.Reason != tt.want || p["a.service"].Reason != runstate.StoppedByRun {
+			t.Errorf("%s: pending starts %+v, want reason %q", tt.name, p, tt.want)
 		}
 		client.Active, client.Sub = "active", "running"
 		missing := p.missing([]down{tt.bound}, false)
-		if marked := p["bound.service"] != "1"; marked != (len(missing) == 1) {
+		if marked := p["bound.service"].Reason == runstate.LeftDown; marked != (len(missing) == 1) {
 			t.Errorf("%s: missing when the client runs again: %q", tt.name, missing)
 		}
 	}
@@ -233,14 +234,13 @@ func TestPending_Mark(t *testing.T) {
 // PID 1 is still starting one unit, and another one restarts for ever. The others are started without a wait.
 func TestPending_StartedByThemselves(t *testing.T) {
 	h := newHost(t)
-	h.initial.Owed = []string{"a.service", "c.service", "slow.service"}
-	h.initial.OwedRuns = map[string]string{"a.service": "1", "c.service": "1", "slow.service": "1"}
+	stoppedBy("a.service", "1", "c.service", "1", "slow.service", "1").into(&h.initial)
 	h.units["a.service"] = systemd.Unit{Name: "a.service", Load: "loaded", Active: "failed", Result: "exit-code", Invocation: "2"}
 	h.units["c.service"] = systemd.Unit{Name: "c.service", Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "exit-code", Invocation: "3"}
 	h.units["slow.service"] = systemd.Unit{Name: "slow.service", Load: "loaded", Active: "activating", Sub: "start", Result: "success", Invocation: "2", Job: true}
 	h.start()
 	s := h.until("in sync", phase(runstate.InSync))
-	if diff := cmp.Diff([]string{"slow.service"}, s.Owed); diff != "" {
+	if diff := cmp.Diff(runstate.PendingStarts{{Unit: "slow.service", Invocation: "1", Reason: runstate.StoppedByRun, WaitsFor: "slow.service"}}, s.Pending); diff != "" {
 		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 	if got, want := h.did(), "reset:a.service start:a.service"; !strings.HasPrefix(got, want) {
@@ -255,11 +255,20 @@ func TestPending_StartedByThemselves(t *testing.T) {
 		case <-t.Context().Done():
 		}
 	}()
-	h.until("in sync", func(s runstate.State) bool { return s.Phase == runstate.InSync && len(s.Owed) == 0 })
+	h.until("in sync", func(s runstate.State) bool { return s.Phase == runstate.InSync && len(s.Pending) == 0 })
 	h.tick()
 	if got, want := h.did(), "start:slow.service"; !strings.Contains(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
+}
+
+// stoppedBy returns pending starts of units that a run has stopped: pairs of a unit and its invocation.
+func stoppedBy(pairs ...string) pendingStarts {
+	out := make(pendingStarts)
+	for pair := range slices.Chunk(pairs, 2) {
+		out[pair[0]] = runstate.PendingStart{Unit: pair[0], Invocation: pair[1], Reason: runstate.StoppedByRun}
+	}
+	return out
 }
 
 // Refusals that stopped no unit do not delay the attempt after a run that failed.

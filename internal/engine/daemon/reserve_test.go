@@ -126,10 +126,10 @@ func TestReserve_FailedRunIsRepeated(t *testing.T) {
 			})
 			h.changed <- struct{}{}
 			s := h.until("the failure", func(s runstate.State) bool { return s.Error != nil })
-			if s.Phase != runstate.InSync || s.Error.Text != tt.errText || !s.Error.Transient || s.Retry.IsZero() || len(s.Owed) != 1 {
-				t.Errorf("the state is %s, %+v, retry %s, pending starts %q", s.Phase, s.Error, s.Retry, s.Owed)
+			if s.Phase != runstate.InSync || s.Error.Text != tt.errText || !s.Error.Transient || s.Retry.IsZero() || len(s.Pending) != 1 {
+				t.Errorf("the state is %s, %+v, retry %s, pending starts %q", s.Phase, s.Error, s.Retry, s.Pending.Units())
 			}
-			s = h.until("the choice", func(s runstate.State) bool { return s.Retry.IsZero() && len(s.Owed) == 0 })
+			s = h.until("the choice", func(s runstate.State) bool { return s.Retry.IsZero() && len(s.Pending) == 0 })
 			if s.Phase != runstate.InSync {
 				t.Errorf("the state is %s, %+v", s.Phase, s.Error)
 			}
@@ -209,8 +209,8 @@ func TestPending_TriggerOfClient(t *testing.T) {
 	})
 	h.changed <- struct{}{}
 	s := h.until("waiting", phase(runstate.Waiting))
-	if !slices.Contains(s.Owed, "a.socket") {
-		t.Errorf("pending starts are %q", s.Owed)
+	if !slices.Contains(s.Pending.Units(), "a.socket") {
+		t.Errorf("pending starts are %q", s.Pending.Units())
 	}
 	if i := slices.IndexFunc(s.Clients, func(c runstate.Client) bool { return c.Unit == "a.socket" }); i < 0 || s.Clients[i].Back {
 		t.Errorf("the failure of the socket is not reported: %+v", s.Clients)

@@ -123,7 +123,7 @@ func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 	for _, l := range lying {
 		_, known := p.starts.pending[l.ID]
 		if !known && !l.Restarting() && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
-			p.starts.pending[l.ID] = "of another run"
+			p.starts.pending.record(l.Unit, runstate.LeftDown)
 		}
 	}
 	if p.failures.fresh { // otherwise this daemon has judged them after the run

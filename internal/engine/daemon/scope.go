@@ -77,8 +77,17 @@ func chooseRestart(ctx context.Context, pid1 PID1, s Settings, scope *Scope, blo
 func restartPart(ctx context.Context, pid1 PID1, clients []systemd.Unit, scope *Scope, blocking []runstate.Holder) (restart, error) {
 	part := scope.affected(clients, blocking)
 	stopped, err := restartedUnits(ctx, pid1, unitname.Change, part)
-	change := &runstate.Change{GPUs: scope.GPUs, Stopped: pendingStarts(nil).plus(stopped), Kept: continuing(clients, stopped)}
+	change := &runstate.Change{GPUs: scope.GPUs, Stopped: invocations(stopped), Kept: continuing(clients, stopped)}
 	return restart{unit: unitname.Change, change: change, clients: part, stopped: stopped}, err
+}
+
+// invocations returns the invocation of each unit.
+func invocations(units []systemd.Unit) map[string]string {
+	out := make(map[string]string, len(units))
+	for _, u := range units {
+		out[u.ID] = u.Invocation
+	}
+	return out
 }
 
 // chosen is a restart that is possible now, or the holders that prevent it.

@@ -103,7 +103,7 @@ func TestScope_Published(t *testing.T) {
 	if diff := cmp.Diff(want, s.Change); diff != "" {
 		t.Errorf("change (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"dcgm.service", "w3.service"}, s.Owed); diff != "" {
+	if diff := cmp.Diff([]string{"dcgm.service", "w3.service"}, s.Pending.Units()); diff != "" {
 		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 	s = h.until("profile on the GPUs", phase(runstate.InSync))

@@ -237,7 +237,7 @@ func TestUnloadedDriver_Loaded(t *testing.T) {
 			h.start()
 			h.until("applying", phase(runstate.Applying))
 			h.until(string(test.phase), func(s runstate.State) bool {
-				return s.Phase == test.phase && len(s.Owed) == 0 || test.phase == runstate.Stuck && len(s.Owed) > 0
+				return s.Phase == test.phase && len(s.Pending) == 0 || test.phase == runstate.Stuck && len(s.Pending) > 0
 			})
 			h.tick()
 			if got := h.did(); got != test.events {

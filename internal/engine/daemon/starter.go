@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -67,16 +66,20 @@ func (s *starter) keep(unit, waitsFor string, r *result) {
 	if r.pending == nil {
 		r.pending = make(pendingStarts)
 	}
-	r.pending[unit] = s.pending[unit]
+	start := s.pending[unit]
+	start.WaitsFor = waitsFor
+	r.pending[unit] = start
 	r.busy = append(r.busy, waitsFor)
 }
 
 // awaitNeeded decides for the units that were stopped and not started since whether a unit that they
 // require was the reason. Those whose reason starts again stay pending.
 func (s *starter) awaitNeeded(ctx context.Context, states UnitReader, lying []down, r *result) error {
-	same := slices.DeleteFunc(slices.Clone(lying), func(d down) bool { return d.Invocation == "" || s.pending[d.ID] != d.Invocation })
+	same := slices.DeleteFunc(slices.Clone(lying), func(d down) bool { return !s.pending.notStarted(d.Unit) })
 	starts, waits, err := cancelledStarts(ctx, states, same)
-	maps.Copy(s.pending, starts)
+	for _, u := range starts {
+		s.pending.record(u, runstate.DependencyFailed)
+	}
 	for unit, need := range waits {
 		s.keep(unit, need, r)
 	}
@@ -162,7 +165,7 @@ func (s *starter) start(ctx context.Context, r *result) error {
 		s.log.Error("cannot wait for the clients", "error", err)
 	}
 	for _, n := range now {
-		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending.invocation(n.ID)}, n)
+		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending[n.ID].Invocation}, n)
 		s.log.compared(c)
 		r.started = append(r.started, c)
 	}
@@ -175,7 +178,7 @@ func (s *starter) start(ctx context.Context, r *result) error {
 // hintUnknown reports the units that PID 1 has unloaded: it no longer knows how they stopped.
 func (s *starter) hintUnknown(lying []down, r *result) {
 	for _, l := range lying {
-		if l.Invocation == "" && s.pending[l.ID] != "" {
+		if l.Invocation == "" && s.pending[l.ID].Invocation != "" {
 			text := l.ID + " was active before a run that failed and is " + l.Active + "; it is not started, since systemd does not know why it stopped"
 			s.log.Warn(text, "unit", l.ID)
 			r.hints = append(r.hints, text)
@@ -207,12 +210,15 @@ func endedUnits(ctx context.Context, u UnitReader, units []systemd.Unit, ended f
 // cancelledStarts returns the units whose start job ended with "dependency": a unit that they require failed
 // at its first start. systemd starts that one again, but not those that require it. waits are
 // units for whose start others wait. All the units were stopped, and not started since.
-func cancelledStarts(ctx context.Context, states UnitReader, units []down) (starts pendingStarts, waits map[string]string, err error) {
-	starts, waits = make(pendingStarts), make(map[string]string)
+func cancelledStarts(ctx context.Context, states UnitReader, units []down) (starts []systemd.Unit, waits map[string]string, err error) {
+	waits = make(map[string]string)
+	starting := func(unit string) bool {
+		return slices.ContainsFunc(starts, func(u systemd.Unit) bool { return u.ID == unit })
+	}
 	for found := true; found; {
 		found = false
 		for _, u := range units {
-			if starts[u.ID] != "" || waits[u.ID] != "" {
+			if starting(u.ID) || waits[u.ID] != "" {
 				continue
 			}
 			needed, err := states.List(ctx, u.end.Needs, systemd.All)
@@ -225,8 +231,8 @@ func cancelledStarts(ctx context.Context, states UnitReader, units []down) (star
 					waits[u.ID] = n.ID
 				case waits[n.ID] != "":
 					waits[u.ID] = waits[n.ID]
-				case starts[n.ID] != "", n.Up() && n.Restarts > 0:
-					starts[u.ID] = dependencyFailed + u.Invocation
+				case starting(n.ID), n.Up() && n.Restarts > 0:
+					starts = append(starts, u.Unit)
 				default:
 					continue
 				}
@@ -234,10 +240,7 @@ func cancelledStarts(ctx context.Context, states UnitReader, units []down) (star
 			}
 		}
 	}
-	for unit := range waits {
-		delete(starts, unit)
-	}
-	return starts, waits, nil
+	return slices.DeleteFunc(starts, func(u systemd.Unit) bool { return waits[u.ID] != "" }), waits, nil
 }
 
 // clientsAfter returns the clients of a state after a pass.

@@ -21,8 +21,8 @@ type transaction struct {
 	pass *pass
 	pid1 PID1
 	restart
-	report    runstate.Run  // of the run; empty if it wrote none
-	cancelled pendingStarts // the units of [transaction.cancelledStarts]
+	report    runstate.Run   // of the run; empty if it wrote none
+	cancelled []systemd.Unit // the units of [transaction.cancelledStarts]
 }
 
 // do executes the transaction. Before the restart the daemon saves which units are to be started if
@@ -53,8 +53,8 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 		if r.timedOut { // systemd has started none of those that require the unit
 			t.pass.starts.pending = t.pass.starts.taken
 		}
-		for id, run := range t.cancelled {
-			t.pass.starts.pending[id] = run
+		for _, u := range t.cancelled {
+			t.pass.starts.pending.record(u, runstate.DependencyFailed)
 		}
 		t.pass.starts.taken = nil
 	}
@@ -242,8 +242,7 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 		}
 		if run.problem == nil {
 			run.problem = notBack(slices.DeleteFunc(slices.Clone(run.clients), func(c runstate.Client) bool {
-				_, starts := t.cancelled[now[c.Unit].ID]
-				return starts
+				return slices.Contains(ids(t.cancelled), now[c.Unit].ID)
 			}))
 		}
 	}
@@ -264,7 +263,7 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 }
 
 // cancelledStarts returns the units whose start job ended with "dependency" after a run that succeeded.
-func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit, now map[string]systemd.Unit) (pendingStarts, error) {
+func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit, now map[string]systemd.Unit) ([]systemd.Unit, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.pass.Limits.Clients)
 	defer cancel()
 	var same []systemd.Unit

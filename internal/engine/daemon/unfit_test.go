@@ -87,7 +87,7 @@ func TestDescribeCycle(t *testing.T) {
 	if err := <-h.start(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("Run returned %v, want %q", err, want)
 	}
-	if s := h.left(); len(s.Owed) > 0 && s.OwedRuns["a.service"] != "" {
-		t.Errorf("pending starts are %v, although nothing was stopped", s.Owed)
+	if s := h.left(); pendingIn(s)["a.service"].Invocation != "" {
+		t.Errorf("pending starts are %v, although nothing was stopped", s.Pending.Units())
 	}
 }

@@ -184,7 +184,6 @@ type State struct {
 	Retry    time.Time `json:"retry,omitzero"`
 	Clients  []Client  `json:"clients,omitempty"`
 	Holders  []Holder  `json:"holders,omitempty"`
-	Owed     []string  `json:"owed,omitempty"`   // pending starts: units that a failed run stopped, started once the profile is on the GPUs
 	Restart  Restart   `json:"restart,omitzero"` // the last one that the daemon requested
 	Tries    int       `json:"tries,omitempty"`  // the restarts requested since the profile was last on the GPUs
 	Tried    time.Time `json:"tried,omitzero"`   // the time of the last of them
@@ -197,7 +196,7 @@ type State struct {
 	Asked    *Asked        `json:"asked,omitempty"`    // its reason, and who requested it
 	Unseen   *Use          `json:"unseen,omitempty"`   // no restart is requested until this use has fallen
 
-	OwedRuns map[string]string `json:"owed-runs,omitempty"` // the invocation of each pending unit before the stop
+	Pending PendingStarts `json:"pending_starts,omitempty"`
 
 	Left []partition.Address `json:"left,omitempty"` // GPUs that dcm leaves as they are until the holders have ended
 }

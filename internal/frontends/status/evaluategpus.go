@@ -73,7 +73,7 @@ func (j *evaluator) addDaemonError() {
 	if failed {
 		j.caveats = append(j.caveats, "the last apply failed")
 	}
-	over := !choosing && !unmet && !failed && j.a.Health.InSync && !j.a.Running() && len(j.a.Daemon.Owed) == 0 && !j.a.hidden(partClients) &&
+	over := !choosing && !unmet && !failed && j.a.Health.InSync && !j.a.Running() && len(j.a.Daemon.Pending) == 0 && !j.a.hidden(partClients) &&
 		!slices.ContainsFunc(j.a.Clients, Client.down)
 	if !over {
 		state := e.State

@@ -83,7 +83,7 @@ func addDaemon(a *Account, s *runstate.State) {
 	if s == nil {
 		return
 	}
-	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Progress: s.Progress, Owed: s.Owed, Config: s.Config}
+	a.Daemon = Daemon{Phase: s.Phase, Since: s.Since, Retry: s.Retry, Progress: s.Progress, Pending: pendingStarts(s), Config: s.Config}
 	if s.Error != nil {
 		a.Daemon.Error = &Problem{daemonErrorState(s), s.Error.Text, s.Error.Hint}
 	}
@@ -97,6 +97,18 @@ func addDaemon(a *Account, s *runstate.State) {
 		a.Clients = append(a.Clients, Client{Unit: c.Unit, Load: "loaded", Active: c.Now, Sub: c.Sub, Result: c.Result,
 			Restarts: c.Restarts, Ran: true, Before: c.Before, Back: c.Back, Invocation: c.Invocation})
 	}
+}
+
+// pendingStarts returns the units that the daemon has to start. It tries with its next attempt, unless it waits for a unit.
+func pendingStarts(s *runstate.State) (out []PendingStart) {
+	for _, p := range s.Pending {
+		next := PendingStart{Unit: p.Unit, Since: p.Since, Reason: p.Reason, WaitsFor: p.WaitsFor}
+		if p.WaitsFor == "" {
+			next.Next = s.Retry
+		}
+		out = append(out, next)
+	}
+	return out
 }
 
 // daemonErrorState returns the state of the daemon's error.

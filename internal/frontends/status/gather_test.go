@@ -164,7 +164,7 @@ func TestGather_ClientInRun(t *testing.T) {
 		up := func(unit string) runstate.Client {
 			return runstate.Client{Unit: unit, Before: "active", Now: "active", Back: true}
 		}
-		return &runstate.State{Phase: runstate.Applying, Owed: []string{"new.service", "vllm.service"}, Clients: []runstate.Client{up("vllm.service"), up("other.service")}}, nil
+		return &runstate.State{Phase: runstate.Applying, Pending: runstate.PendingStarts{{Unit: "new.service"}, {Unit: "vllm.service"}}, Clients: []runstate.Client{up("vllm.service"), up("other.service")}}, nil
 	}
 	states := func() map[string]string {
 		out := make(map[string]string)

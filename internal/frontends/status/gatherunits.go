@@ -35,7 +35,7 @@ func addUnits(a *Account, asked bool, s UnitStates) {
 
 // restarts reports whether the current run stops a unit and starts it again at its end.
 func (a *Account) restarts(unit string) bool {
-	return a.Running() && slices.Contains(a.Daemon.Owed, unit)
+	return a.Running() && slices.ContainsFunc(a.Daemon.Pending, func(p PendingStart) bool { return p.Unit == unit })
 }
 
 // restarting replaces systemd's state for units that the current run stops, if systemd is not
@@ -48,11 +48,11 @@ func markRestarting(a *Account) {
 	if !a.Running() {
 		return
 	}
-	for _, unit := range a.Daemon.Owed {
-		i := slices.IndexFunc(a.Clients, func(c Client) bool { return c.Unit == unit })
+	for _, p := range a.Daemon.Pending {
+		i := slices.IndexFunc(a.Clients, func(c Client) bool { return c.Unit == p.Unit })
 		if i < 0 {
 			i = len(a.Clients)
-			a.Clients = append(a.Clients, Client{Unit: unit, Load: "loaded", Ran: true})
+			a.Clients = append(a.Clients, Client{Unit: p.Unit, Load: "loaded", Ran: true})
 		}
 		c := &a.Clients[i]
 		c.Active, c.Sub, c.Result, c.Before, c.Back = restarting, "", "", "active", false

@@ -61,14 +61,34 @@ type Profile struct {
 
 // Daemon is the state of dcm.service, as the daemon saved it.
 type Daemon struct {
-	Phase  runstate.Phase `json:"phase"` // "" if there is no state of this boot
-	Since  time.Time      `json:"since,omitzero"`
-	Retry  time.Time      `json:"retry,omitzero"` // time of the next retry
-	Owed   List[string]   `json:"owed"`           // units to start after the profile is applied
-	Config string         `json:"config"`         // why the configuration on disk is not effective
-	Error  *Problem       `json:"error,omitempty"`
+	Phase   runstate.Phase     `json:"phase"` // "" if there is no state of this boot
+	Since   time.Time          `json:"since,omitzero"`
+	Retry   time.Time          `json:"retry,omitzero"` // time of the next retry
+	Pending List[PendingStart] `json:"pending_starts"` // in the order of their units
+	Config  string             `json:"config"`         // why the configuration on disk is not effective
+	Error   *Problem           `json:"error,omitempty"`
 
 	Progress *runstate.Progress `json:"progress,omitempty"` // of a change that is made in rounds
+}
+
+// PendingStart is a unit that the daemon has to start.
+type PendingStart struct {
+	Unit     string                 `json:"unit"`
+	Since    time.Time              `json:"since,omitzero"` // the stop by a run
+	Reason   runstate.PendingReason `json:"reason"`
+	WaitsFor string                 `json:"waits_for"`     // unit that systemd starts or stops before; "" for none
+	Next     time.Time              `json:"next,omitzero"` // time of the next try; zero if it follows the end of a run, a change of WaitsFor, or an edit
+}
+
+// Why describes the reason.
+func (p PendingStart) Why() string {
+	switch {
+	case p.Reason == runstate.DependencyFailed:
+		return "a unit that it requires failed at its first start"
+	case p.Reason == runstate.LeftDown:
+		return "a failed run left it down"
+	}
+	return "a run stopped it"
 }
 
 // GPU is one display or accelerator device.

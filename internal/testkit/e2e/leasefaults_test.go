@@ -88,7 +88,7 @@ func (s *leaseSoak) repairs() {
 	if s.alpha > 0 && s.exclusive { // the daemon runs the guard again for exclusive partitions alone
 		failed += " dcm-guard"
 	}
-	s.until(`cat /run/dcm/state.json; systemctl is-active dcm && systemctl is-active alpha && systemctl is-active beta && ! systemctl is-failed ` + failed + ` && ! grep -q -e '"owed"' -e '"retry"' /run/dcm/state.json`)
+	s.until(`cat /run/dcm/state.json; systemctl is-active dcm && systemctl is-active alpha && systemctl is-active beta && ! systemctl is-failed ` + failed + ` && ! grep -q -e '"pending_starts"' -e '"retry"' /run/dcm/state.json`)
 }
 
 // changeWithoutInotify has the daemon find a change by polling.

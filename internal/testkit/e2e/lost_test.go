@@ -85,8 +85,8 @@ func killedInAReload(m machine) {
 	if got := m.show("stopped.service", "ActiveState")["ActiveState"]; got != "inactive" {
 		m.t.Errorf("stopped.service: want inactive after its stop, got %s", got)
 	}
-	if s := m.state(); s.Error != nil || len(s.Owed) > 0 {
-		m.t.Errorf("state of the daemon: want no error and no pending start, got %v and %v", s.Error, s.Owed)
+	if s := m.state(); s.Error != nil || len(s.Pending) > 0 {
+		m.t.Errorf("state of the daemon: want no error and no pending start, got %v and %v", s.Error, s.Pending.Units())
 	}
 }
 

@@ -222,7 +222,7 @@ func reserveKilled(m machine) {
 // betaHas waits until beta@1 is active with this many partitions and the daemon is idle.
 func (m machine) betaHas(want int) {
 	m.t.Helper()
-	m.until(`ls /dev/dcm/beta-1; cat /run/dcm/state.json; systemctl is-active beta@1 && ! systemctl is-failed dcm-reserve && [ $(ls /dev/dcm/beta-1 | wc -l) = "$1" ] && ! grep -q -e owed -e '"error"' /run/dcm/state.json`, fmt.Sprint(want))
+	m.until(`ls /dev/dcm/beta-1; cat /run/dcm/state.json; systemctl is-active beta@1 && ! systemctl is-failed dcm-reserve && [ $(ls /dev/dcm/beta-1 | wc -l) = "$1" ] && ! grep -q -e pending_starts -e '"error"' /run/dcm/state.json`, fmt.Sprint(want))
 	mine := m.mine("beta-1")
 	if got := m.opens("beta@1.service", mine...); got != strings.TrimSpace(strings.Repeat("yes ", want)) {
 		m.t.Errorf("nodes %s opened by beta@1: want all, got %s", mine, got)

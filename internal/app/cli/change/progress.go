@@ -44,8 +44,8 @@ func (p *progress) update(h *host.Host) {
 			p.next() // another round
 		}
 		p.now.stopping = state.Since
-		if len(state.Owed) > 0 {
-			p.now.services = state.Owed
+		if len(state.Pending) > 0 {
+			p.now.services = state.Pending.Units()
 		}
 	}
 	run, err := runstate.ReadRun(h.Runtime())

@@ -24,7 +24,7 @@ func TestProgress_SecondAttempt(t *testing.T) {
 	p.began = p.began.Add(-time.Minute)
 	attempt := func(began time.Duration) {
 		t.Helper()
-		s := runstate.State{Version: runstate.Version, Phase: runstate.Applying, Since: p.began.Add(began), Owed: []string{"a.service"}}
+		s := runstate.State{Version: runstate.Version, Phase: runstate.Applying, Since: p.began.Add(began), Pending: runstate.PendingStarts{{Unit: "a.service"}}}
 		if err := runstate.StateIn(h.Runtime()).Write(s); err != nil {
 			t.Fatal(err)
 		}

@@ -50,6 +50,7 @@ func StatusText(con *console.Console, a status.Account, now time.Time, long bool
 	}
 	v.gpus()
 	v.clients()
+	v.pending()
 	v.problems()
 	return w.Bytes()
 }
@@ -231,6 +232,43 @@ func (v statusView) clients() {
 		v.Println("")
 		t.Flush()
 	}
+}
+
+// pending prints a line for each unit that the daemon has to start. Those that the present run has stopped are among
+// the services.
+func (v statusView) pending() {
+	t := v.NewTable("TO START", "SINCE", "REASON", "NEXT TRY")
+	n := 0
+	for _, p := range v.a.Daemon.Pending {
+		if p.Reason == runstate.StoppedByRun && v.a.Running() {
+			continue
+		}
+		since := "-"
+		if !p.Since.IsZero() {
+			since = p.Since.Local().Format(time.TimeOnly)
+		}
+		t.Row(p.Unit, since, p.Why(), v.nextTry(p))
+		n++
+	}
+	if n > 0 {
+		v.Println("")
+		t.Flush()
+	}
+}
+
+// nextTry describes when the daemon tries to start a unit.
+func (v statusView) nextTry(p status.PendingStart) string {
+	switch {
+	case p.WaitsFor == p.Unit:
+		return "systemd starts or stops it now"
+	case p.WaitsFor != "":
+		return "after systemd has started " + p.WaitsFor
+	case v.a.Running():
+		return "after the run"
+	case !p.Next.IsZero():
+		return "at " + p.Next.Local().Format(time.TimeOnly)
+	}
+	return "when the profile is on the GPUs"
 }
 
 func clientState(c status.Client) string {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
@@ -182,6 +184,44 @@ func TestStatus_StoppedClients(t *testing.T) {
 		shown := string(StatusText(&console.Console{}, a, time.Now(), false))
 		if a.Health.State != tt.state || !strings.Contains(shown, " "+tt.want+"\n") {
 			t.Errorf("state %s, want %s and %q in:\n%s", a.Health.State, tt.state, tt.want, shown)
+		}
+	}
+}
+
+// Each unit that the daemon has to start is listed, without those that the present run stops.
+func TestStatus_PendingStarts(t *testing.T) {
+	at := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.Local) }
+	a := node(rand.New(rand.NewPCG(1, 1)))
+	a.Daemon.Pending = []status.PendingStart{
+		{Unit: "a.service", Since: at(5), Reason: runstate.LeftDown, Next: at(10)},
+		{Unit: "b.service", Since: at(5), Reason: runstate.StoppedByRun, WaitsFor: "b.service"},
+		{Unit: "c.service", Since: at(5), Reason: runstate.StoppedByRun, WaitsFor: "b.service"},
+		{Unit: "d.service", Reason: runstate.DependencyFailed},
+	}
+	for _, tt := range []struct {
+		phase runstate.Phase
+		want  []string
+	}{
+		{runstate.Waiting, []string{
+			"TO START SINCE REASON NEXT TRY", "a.service 03:04:05 a failed run left it down at 03:04:10",
+			"b.service 03:04:05 a run stopped it systemd starts or stops it now", "c.service 03:04:05 a run stopped it after systemd has started b.service",
+			"d.service - a unit that it requires failed at its first start when the profile is on the GPUs",
+		}},
+		{runstate.Applying, []string{
+			"TO START SINCE REASON NEXT TRY", "a.service 03:04:05 a failed run left it down after the run",
+			"d.service - a unit that it requires failed at its first start after the run",
+		}},
+	} {
+		a.Daemon.Phase = tt.phase
+		a := status.Evaluate(a)
+		var got []string
+		for line := range strings.Lines(string(StatusText(&console.Console{}, a, time.Now(), false))) {
+			if words := strings.Join(strings.Fields(line), " "); strings.HasPrefix(words, "TO START") || len(words) > 10 && words[1:9] == ".service" {
+				got = append(got, words)
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("phase %s: (-want +got):\n%s", tt.phase, diff)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (n *names) add(key string, value any) {
 
 func (n *names) addText(key, text string) {
 	switch key {
-	case "unit", "units", "services", "owed", "pending", "restarted":
+	case "unit", "units", "services", "waits_for", "pending", "restarted":
 		if !slices.Contains(unitname.All(), text) {
 			n.found.Units = append(n.found.Units, text)
 		}
