@@ -60,8 +60,26 @@ func CheckMade(text string) error {
 // Slot is a placement for one more instance.
 type Slot struct {
 	Start  int
-	Before int // length of the longest run of free slots without the instance
+	Before int // the room without the instance, see room
 	After  int // the same with the instance
+}
+
+// room returns how much can be created in the slots that are not taken: the sizes of all placements that are
+// free, added. So a small instance is placed where it prevents the fewest large ones, which have few
+// placements. Profiles that differ in their engines only count once.
+func room(offered []InstanceProfile, taken uint) int {
+	type placement struct{ slices, slots, start int }
+	sum, counted := 0, make(map[placement]bool)
+	for _, s := range offered {
+		name, _ := ParseMIGProfile(s.Name) // without one, the slots distinguish it
+		for _, start := range s.Starts {
+			if one := (placement{name.Slices, s.Size, start}); taken&s.slotMask(start) == 0 && !counted[one] {
+				counted[one] = true
+				sum += s.Size
+			}
+		}
+	}
+	return sum
 }
 
 // NoSlotError is returned if an instance does not fit next to the existing ones.
@@ -83,7 +101,7 @@ func (e *NoSlotError) Error() string {
 }
 
 // NextSlot returns the placement for one more instance of a profile next to the existing instances: the
-// one that leaves the longest run of free slots. It returns a [NoSlotError] if there is none now, and
+// one that leaves the most room. It returns a [NoSlotError] if there is none now, and
 // another error if the GPU never has one.
 func NextSlot(offered []InstanceProfile, now []Instance, profile string) (Slot, error) {
 	p := packer{offered: make(map[string]InstanceProfile, len(offered))}
@@ -102,12 +120,12 @@ func NextSlot(offered []InstanceProfile, now []Instance, profile string) (Slot, 
 		}
 		taken |= s.slotMask(i.Start)
 	}
-	best := Slot{Start: unplaced, Before: longestRun(freeSlots(offered, taken)), After: -1}
+	best := Slot{Start: unplaced, Before: room(offered, taken), After: -1}
 	all := MIG{Instances: append(slices.Clone(now), one)}
 	s := p.offered[profile]
 	for _, start := range s.Starts {
 		run := s.slotMask(start)
-		if after := longestRun(freeSlots(offered, taken|run)); taken&run == 0 && after > best.After {
+		if after := room(offered, taken|run); taken&run == 0 && after > best.After {
 			best.Start, best.After = start, after
 		}
 	}

@@ -112,8 +112,8 @@ func (p *policy) checkSlots(gpus []DynamicGPU, allocations []Allocation, c Calle
 	return &LimitError{"max-slots-per-user in [leases]", has, n, limit, fmt.Sprintf("slots of user %d", c.UID)}
 }
 
-// BestSlot returns the index of the GPU and the slots for one more instance: those that shorten the
-// longest run of free slots least, and of these the GPU with the shortest run. It returns an
+// BestSlot returns the index of the GPU and the slots for one more instance: those that take the least
+// room for others, and of these the GPU with the least room. It returns an
 // [InsufficientError] if a GPU may have room later, otherwise an [ImpossibleError].
 func BestSlot(gpus []DynamicGPU, profile string) (at int, best partition.Slot, err error) {
 	at = -1
