@@ -87,6 +87,7 @@ var bad = []struct{ name, text, want string }{
 	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a clean absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
 	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not a known value; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},
+	{"number beyond 64 bits", "version = 1\n[apply]\nhistory = 99999999999999999999", `:3: apply.history = 99999999999999999999: not TOML: out of range for int64`},
 	{"key given twice", "profile = \"cpx-nps4\"\n\nprofile = \"spx-nps1\"", `:3: not TOML: key 'profile' has already been defined`},
 	{"several errors", "profile = \"spx-nps\"\nprofil = 1\n[apply]\nreboot = true\n[profiles.x]\ncompute = \"CPXX\"\n",
 		`:1: profile = "spx-nps": no such profile; did you mean "spx-nps1"? accepted: cpx-nps1, cpx-nps2, cpx-nps4, dpx-nps1, dpx-nps2, qpx-nps1, qpx-nps2, qpx-nps4, spx-nps1, tpx-nps1, x

@@ -30,6 +30,9 @@ func notTOML(file, text string, err error) *Problem {
 	}
 	p.Line = max(at.Position.Line, 1)
 	p.Text = "not TOML: " + OneLine(at.Message)
+	if value, kind, number := strings.Cut(at.Message, " is out of range for "); number {
+		p.Key, p.Value, p.Text = OneLine(at.LastKey), OneLine(value), "not TOML: out of range for "+OneLine(kind)
+	}
 	// If a line ends too early, the decoder may report the next line.
 	if start := at.Position.Start; start >= 0 && start < len(text) && text[start] == '\n' && strings.Contains(at.Message, `'\n'`) {
 		p.Line = 1 + strings.Count(text[:start], "\n")
