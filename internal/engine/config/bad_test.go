@@ -79,7 +79,7 @@ var bad = []struct{ name, text, want string }{
 		`:4: profiles.x.group.count = "rest": the rest is already taken by the group on line 3`},
 	{"no group", "[profiles.x]\ngroup = []", `:2: profiles.x.group: the list is empty`},
 	{"selectors", "[profiles.x]\ncompute = \"SPX\"\nskip = [\n \"0000:c5:00.0\",\n \"C5:00.0\",\n \"3\",\n -1,\n \"gpu0\",\n true,\n]",
-		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is listed twice, first on line 4
+		`:5: profiles.x.skip = "C5:00.0": GPU 0000:c5:00.0 is listed twice, first on line 4; accepted: each GPU once
 :6: profiles.x.skip = "3": an index is written without quotes; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :7: profiles.x.skip = -1: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :8: profiles.x.skip = "gpu0": not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0

@@ -139,7 +139,7 @@ func TestImport_BadFiles(t *testing.T) {
 			`f:2: gpu-config-profiles.a.skippedGPUs.ids = 8: no such GPU: this node has 8; accepted: 0 to 7
 f:2: gpu-config-profiles.a.skippedGPUs.ids = -1: no such GPU: this node has 8; accepted: 0 to 7
 f:2: gpu-config-profiles.a.skippedGPUs.ids = "0": must be an index, not a string
-f:2: gpu-config-profiles.a.skippedGPUs.ids = 1: GPU 1 is listed twice, first on line 2`},
+f:2: gpu-config-profiles.a.skippedGPUs.ids = 1: GPU 1 is listed twice, first on line 2; accepted: each GPU once`},
 		{"unknown keys", "{\"gpu-config-profile\": {}, \"gpu-config-profiles\": {\"a\": {\"skippedGPU\": {\"ids\": []},\n\"profiles\": [{\"computePartion\": \"CPX\", \"memoryPartition\": \"NPS1\", \"numGPUsAssigned\": 8}]}}}",
 			`f:1: gpu-config-profile: unknown key; did you mean "gpu-config-profiles"? accepted: gpu-config-profiles, gpuClientSystemdServices
 f:1: gpu-config-profiles.a.skippedGPU: unknown key; did you mean "skippedGPUs"? accepted: profiles, skippedGPUs

@@ -58,7 +58,7 @@ func distinct(c *rule.Checker, key string, n *source.Node) {
 			continue
 		}
 		if before := first[item.Value]; before != nil {
-			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %v is listed twice, first on line %d", item.Value, before.Line)})
+			c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %v is listed twice, first on line %d", item.Value, before.Line), Accepted: "each GPU once"})
 			continue
 		}
 		first[item.Value] = item

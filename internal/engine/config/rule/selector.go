@@ -22,7 +22,7 @@ func Selectors() Rule {
 				continue
 			}
 			if before := first[s]; before != nil {
-				c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %s is listed twice, first on line %d", s, before.Line)})
+				c.Fail(item, key, &source.Fault{Text: fmt.Sprintf("GPU %s is listed twice, first on line %d", s, before.Line), Accepted: "each GPU once"})
 				continue
 			}
 			first[s] = item
