@@ -141,3 +141,21 @@ func names(dir string) string {
 	}
 	return fmt.Sprint(out)
 }
+
+// A program may read the beginning of a file, and the next one continues from what the kernel has cached.
+func TestFUSE_ReadInParts(t *testing.T) {
+	n := simtest.Start(t, "h100-8", sim.Options{})
+	const path = "proc/driver/nvidia-caps/mig-minors"
+	want, err := n.ReadFile(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := open(t, filepath.Join(n.Mount, path))
+	if _, err := f.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if got := read(t, filepath.Join(n.Mount, path)); got != strings.TrimSpace(want) {
+		t.Errorf("%d bytes, want %d", len(got), len(want))
+	}
+}

@@ -132,7 +132,7 @@ func (i *inode) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, 
 	case access != syscall.O_RDONLY && e.write == nil, access != syscall.O_WRONLY && e.read == nil:
 		return nil, 0, syscall.EACCES
 	case access == syscall.O_RDONLY && e.content != nil:
-		return &openFile{inode: i}, fuse.FOPEN_KEEP_CACHE, 0
+		return cachedFile(*e.content), fuse.FOPEN_KEEP_CACHE, 0
 	}
 	return &openFile{inode: i}, fuse.FOPEN_DIRECT_IO, 0
 }

@@ -27,10 +27,7 @@ func (f *openFile) Read(ctx context.Context, dest []byte, off int64) (fuse.ReadR
 	if err != nil {
 		return nil, errno(err)
 	}
-	if off >= int64(len(text)) {
-		return fuse.ReadResultData(nil), 0
-	}
-	return fuse.ReadResultData(dest[:copy(dest, text[off:])]), 0
+	return part(text, dest, off), 0
 }
 
 func (f *openFile) content(ctx context.Context, fresh bool) (string, error) {
@@ -64,6 +61,24 @@ func (f *openFile) Write(ctx context.Context, data []byte, _ int64) (uint32, sys
 		return 0, errno(err)
 	}
 	return uint32(len(data)), 0
+}
+
+// cachedFile is an open file with a content that never changes. A read may begin anywhere, since the kernel
+// has cached other parts.
+type cachedFile string
+
+var _ fs.FileReader = cachedFile("")
+
+func (f cachedFile) Read(_ context.Context, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	return part(string(f), dest, off), 0
+}
+
+// part returns what a read of a text at an offset returns.
+func part(text string, dest []byte, off int64) fuse.ReadResult {
+	if off >= int64(len(text)) {
+		return fuse.ReadResultData(nil)
+	}
+	return fuse.ReadResultData(dest[:copy(dest, text[off:])])
 }
 
 // openDevice is an open device.
