@@ -110,7 +110,6 @@ func TestFaultMatrix(t *testing.T) {
 				target.Memory = partition.NPS1
 			}
 			c.judge(t, b.run(target))
-			b.sim.ClearFaults()
 			if c.modes == "" {
 				return
 			}

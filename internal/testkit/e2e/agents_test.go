@@ -211,13 +211,13 @@ func (m machine) agentsDaemonKilled() {
 	m.t.Helper()
 	m.useFor(agentsText, "many")
 	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
-	m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang 10s")
+	m.run("dcm-sim fault --gpu 0000:e5:00.0 --op compute --hang forever")
 	text, err := json.Marshal(map[string]string{"text": agentsText, "profile": "whole"})
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.run("systemd-run --quiet --unit=asker --property=StandardOutput=file:/run/asker varlinkctl call --json=short --timeout=10min "+agentsSocket+` org.deviceconfig.Agent1.UseFor "$1"`, string(text))
-	m.run(switched + "; systemctl kill --signal=KILL dcm")
+	m.run(switched + "; systemctl kill --signal=KILL dcm; dcm-sim fault --clear")
 	m.await("/run/asker", `"result":"applied"`)
 	m.has(spx)
 	if r := m.ask("Account", nil); r.Code != 0 || !strings.Contains(r.Stdout, `"applied":"whole"`) {

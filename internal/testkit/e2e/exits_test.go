@@ -96,10 +96,10 @@ func (m machine) whileStarting() map[string]string {
 	return out
 }
 
-// overtaken selects a profile, and during its run another one.
+// overtaken selects a profile, and another one while a switch of its run hangs.
 func overtaken(command string) string {
-	return `dcm-sim fault --gpu all --op compute --hang 300ms; rm -f /run/overtaken; ` + command +
-		` >/run/overtaken 2>&1 & pid=$!; e2e-agent await /run/dcm/state.json applying; dcm use cpx-fast >/run/second 2>&1; wait $pid; code=$?; cat /run/overtaken; dcm-sim reset; (exit $code)`
+	return `dcm-sim fault --gpu all --op compute --hang forever; rm -f /run/overtaken; ` + command +
+		` >/run/overtaken 2>&1 & pid=$!; e2e-agent await /run/dcm/state.json applying; (dcm use cpx-fast >/run/second 2>&1 &); ` + waitFor(`! grep -hs "^profile" /etc/dcm/dcm.toml /run/dcm/dcm.toml.d/zz-selected.toml | grep -q qpx-fast`) + `; dcm-sim fault --clear; wait $pid; code=$?; cat /run/overtaken; dcm-sim reset; (exit $code)`
 }
 
 // daemonComesBack: no command fails during restarts and kills of the daemon. A refused change

@@ -54,7 +54,7 @@ func faultMatrix() []fault {
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX},
 		{name: "SIGTERM of oneshot between steps", profile: "cpx-nps4", before: "rm -f /var/lib/dcm/history.jsonl", amid: "systemctl kill --signal=TERM dcm-apply",
 			state: []string{`"phase": "in-sync"`, `"profile": "cpx-nps4"`}, result: runstate.Applied, unit: "success 0", gpus: atNPS4, command: "dcm report --list --json", want: `"interrupted"`},
-		{name: "SIGSTOP of oneshot beyond its timeout", profile: "spx-fast", before: lowered, amid: "e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
+		{name: "SIGSTOP of oneshot beyond its timeout", profile: "spx-fast", before: lowered, amid: "dcm-sim fault --clear; e2e-agent await /run/dcm/report.json '\"result\": \"applied\"' '\"profile\": \"spx-fast\"'",
 			// systemd sends SIGCONT after SIGTERM, and the run completes.
 			state: inSync, result: runstate.Applied, unit: "success 0", gpus: atSPX, command: fields, want: `"DCM_TOOK"`, heal: raised},
 		{name: "switch hangs beyond the timeout", profile: "spx-fast", before: killed + "dcm-sim fault --gpu 0000:c6:00.0 --op compute --hang forever --times always",
@@ -139,10 +139,11 @@ func (f fault) try(m machine) {
 // first step in the report, which it recognizes by the indentation.
 func (m machine) duringMemory(profile string, act func()) {
 	m.t.Helper()
-	m.run("dcm-sim fault --op memory --hang 3s")
+	m.run("dcm-sim fault --op memory --hang forever")
 	m.put(settings, selecting(profile))
 	m.await("/run/dcm/report.json", `"result": "running"`, `"profile": "`+profile+`"`, "\n      \"started\": ")
 	act()
+	m.run("dcm-sim fault --clear")
 }
 
 // end waits for the state of the daemon, or for its restart if no file shows the state, and

@@ -57,9 +57,9 @@ func (m machine) triggered() {
 // duringReload selects cpx-nps4 and acts before the driver is loaded again. Each load hangs, also one of an earlier run.
 func (m machine) duringReload(act string) {
 	m.t.Helper()
-	m.run("dcm-sim fault --op load --hang 5s --times always")
+	m.run("dcm-sim fault --op load --hang forever --times always")
 	m.put(settings, lists("cpx-nps4"))
-	m.run(driverComing + "; " + act)
+	m.run(driverComing + "; " + act + "; dcm-sim fault --clear")
 }
 
 // killedInAReload: after a run is killed with the driver unloaded, all clients and their
@@ -100,7 +100,7 @@ func driverLeftUnloaded(m machine) {
 		{"echo 'colour = \"red\"' >>" + settings, 1},
 	} {
 		m.ready()
-		m.run("systemctl stop dcm; dcm-sim fault --op load --hang 30s")
+		m.run("systemctl stop dcm; dcm-sim fault --op load --hang forever")
 		m.put(settings, selecting("cpx-nps4"))
 		m.run("systemctl restart --no-block dcm-apply; " + driverComing + "; systemctl kill --signal=KILL dcm-apply")
 		m.run("systemctl start " + strings.Join(bouncing, " ") + "; ! [ -e /sys/module/amdgpu ]")

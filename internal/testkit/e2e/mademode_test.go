@@ -146,7 +146,7 @@ func modeShared(m machine) {
 func modeKilled(m machine) {
 	m.run("systemctl start dcm; dcm-sim check gpu; dcm-sim fault --clear")
 	kept := m.units(workers(3)...)
-	const hang = "dcm-sim fault --gpu " + switchedGPU + " --op compute --hang 20s"
+	const hang = "dcm-sim fault --gpu " + switchedGPU + " --op compute --hang forever"
 	for _, killed := range []string{
 		"systemctl kill --signal=KILL dcm; kill -KILL $(cat /run/client)",
 		"kill -KILL $(cat /run/client)",
@@ -167,10 +167,10 @@ func modeKilled(m machine) {
 		m.backAtRest()
 	}
 	// A request during the switch back waits for its end.
-	m.run("dcm run --make CPX -- true && dcm-sim fault --gpu " + switchedGPU + " --op compute --hang 3s")
+	m.run("dcm run --make CPX -- true && dcm-sim fault --gpu " + switchedGPU + " --op compute --hang forever")
 	m.until(`systemctl list-units --all 'dcm-make@*'; systemctl list-units --all --plain --no-legend "dcm-make@*" | grep -q deactivating`)
 	m.exits(75, "dcm run --make CPX -- true")
-	m.exits(0, "dcm run --make CPX --wait -- true")
+	m.exits(0, "dcm run --make CPX --wait -- true & client=$!; dcm-sim fault --clear; wait $client")
 	m.backAtRest()
 	// The daemon is killed at some time of a lease: the client gets its lease from the next one.
 	for delay := range 8 {

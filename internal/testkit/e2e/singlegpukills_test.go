@@ -48,8 +48,8 @@ func (m machine) killed(c killedChange) {
 func killedDuringChange(m machine) {
 	m.killed(killedChange{
 		from: "same", to: "third", kept: workers(3), affected: []string{"worker@3.service", "watcher.service"},
-		hang:    func() { m.run("dcm-sim fault --gpu 0000:65:00.0 --op compute --hang 2s") },
-		release: func() {},
+		hang:    func() { m.run("dcm-sim fault --gpu 0000:65:00.0 --op compute --hang forever") },
+		release: func() { m.run("dcm-sim fault --clear") },
 	})
 }
 
@@ -84,8 +84,8 @@ func noRoom(m machine) {
 // it does not wait.
 func startFails(m machine) {
 	const unit = "late.service"
-	m.run("dcm use same; dcm-sim fault --gpu 0000:65:00.0 --op compute --hang 3s")
-	m.run("setsid sh -c 'dcm use third; echo exit status $?' >/run/use.log 2>&1 </dev/null & " + waitFor(`grep -q \"running\" /run/dcm/report.json`) + "; systemd-run --quiet --unit=" + unit + " false")
+	m.run("dcm use same; dcm-sim fault --gpu 0000:65:00.0 --op compute --hang forever")
+	m.run("setsid sh -c 'dcm use third; echo exit status $?' >/run/use.log 2>&1 </dev/null & " + waitFor(`grep -q \"running\" /run/dcm/report.json`) + "; systemd-run --quiet --unit=" + unit + " false; dcm-sim fault --clear")
 	m.await("/run/use.log", "exit status")
 	if out := m.run("cat /run/use.log"); !hasAll(out, unit+" was started during the change and failed; systemctl restart "+unit, "exit status 0") {
 		m.t.Errorf("dcm use: want a warning about %s, got %q", unit, out)

@@ -110,7 +110,7 @@ func resetHives(ctx context.Context, n *Node, boards []*board) {
 	if len(boards) == 0 {
 		return
 	}
-	wait(ctx, n.opts.ResetLatency)
+	wait(ctx, n.opts.ResetLatency, nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, b := range boards {
@@ -125,23 +125,25 @@ func probe(n *Node, b *board, f Fault) {
 		vanish(n, b)
 	case f.Errno != 0:
 		n.changed()
-	case f.Hang > 0:
+	case f.Hang != 0:
 		bindLater(n, b, time.Duration(f.Hang))
-	case f.Hang == 0:
+	default:
 		bind(n, b)
 		came(n, b)
 	}
 }
 
-// bindLater binds a GPU after the delay of its probe, unless the driver was unloaded meanwhile.
+// bindLater binds a GPU after the delay of its probe, unless the driver was unloaded meanwhile. The caller
+// holds n.mu.
 func bindLater(n *Node, b *board, d time.Duration) {
-	load := n.loads
-	time.AfterFunc(d, func() {
+	load, cleared := n.loads, n.cleared
+	go func() {
+		wait(context.Background(), d, cleared)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.module == live && n.loads == load && !b.vanished {
 			bind(n, b)
 			came(n, b)
 		}
-	})
+	}()
 }

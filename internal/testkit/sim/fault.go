@@ -40,8 +40,8 @@ type Fault struct {
 	// started again after the switch.
 	Errno Errno `json:"errno,omitempty"`
 	After bool  `json:"after,omitempty"`
-	// Hang delays the operation, which can be interrupted meanwhile. A delayed probe delays the
-	// GPU, not the load of the module.
+	// Hang delays the operation, until the faults are cleared at the latest. It can be interrupted
+	// meanwhile. A delayed probe delays the GPU, not the load of the module.
 	Hang   Duration `json:"hang,omitempty"`
 	Vanish bool     `json:"vanish,omitempty"` // the GPU is removed from the bus: ENODEV
 	Appear bool     `json:"appear,omitempty"` // a GPU that has vanished is added to the bus, and its driver probes it
@@ -182,9 +182,9 @@ func (f *Fault) hits(b *board) bool {
 // fault, whose error may come after the effect.
 func meet(ctx context.Context, n *Node, op Op, b *board, file string) (Fault, error) {
 	n.mu.Lock()
-	f := strike(n, op, b, file)
+	f, cleared := strike(n, op, b, file), n.cleared
 	n.mu.Unlock()
-	if err := wait(ctx, time.Duration(f.Hang)); err != nil {
+	if err := wait(ctx, time.Duration(f.Hang), cleared); err != nil {
 		return f, err
 	}
 	if f.Vanish && b != nil {
@@ -207,8 +207,8 @@ func (f Fault) late() error {
 	return nil
 }
 
-// wait waits for d, or forever if d is negative. It returns EINTR when ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
+// wait waits for d, or until the end; forever if d is negative. It returns EINTR when ctx ends.
+func wait(ctx context.Context, d time.Duration, end <-chan struct{}) error {
 	if d == 0 {
 		return nil
 	}
@@ -220,6 +220,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 	select {
 	case <-passed:
+		return nil
+	case <-end:
 		return nil
 	case <-ctx.Done():
 		return syscall.EINTR

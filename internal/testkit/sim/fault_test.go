@@ -144,6 +144,35 @@ func TestFault_Hang(t *testing.T) {
 	})
 }
 
+func TestFault_HangUntilCleared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, "mi300x-8", Options{})
+		hang := func(f Fault) {
+			if f.Hang = Forever; n.Inject(f) != nil {
+				t.Fatalf("fault refused: %+v", f)
+			}
+		}
+		ended := make(chan error)
+		hang(Fault{Op: OpCompute, Always: true})
+		go func() { ended <- n.SetCompute(t.Context(), first, "CPX") }()
+		synctest.Wait()
+		n.ClearFaults()
+		expect(t, "switch", <-ended, nil)
+		hang(Fault{Op: OpLoad, GPU: second})
+		expect(t, "unload", n.Unload(t.Context()), nil)
+		expect(t, "load", n.Load(t.Context(), Parameters{}), nil)
+		synctest.Wait()
+		if n.State().GPUs[1].Bound {
+			t.Error("probe: the GPU is bound during its hang")
+		}
+		n.ClearFaults()
+		synctest.Wait()
+		if !n.State().GPUs[1].Bound {
+			t.Error("probe: the GPU is not bound after the faults were cleared")
+		}
+	})
+}
+
 func TestFault_WrongAndShortReads(t *testing.T) {
 	ctx := t.Context()
 	n := newNode(t, "mi300x-8", Options{})

@@ -34,7 +34,7 @@ func (n *Node) SetCompute(ctx context.Context, a partition.Address, text string)
 	if err != nil || mode == "" {
 		return err
 	}
-	wait(context.WithoutCancel(ctx), n.opts.SwitchLatency)
+	wait(context.WithoutCancel(ctx), n.opts.SwitchLatency, nil)
 	return endSwitch(n, b, mode, fault)
 }
 

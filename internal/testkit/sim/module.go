@@ -108,7 +108,7 @@ func (n *Node) Load(ctx context.Context, p Parameters) error {
 		endLoad(n, absent)
 		return err
 	}
-	wait(context.WithoutCancel(ctx), n.opts.ReloadLatency)
+	wait(context.WithoutCancel(ctx), n.opts.ReloadLatency, nil)
 	n.mu.Lock()
 	n.params = p
 	n.loads++

@@ -54,6 +54,7 @@ type Node struct {
 	handles map[*Handle]bool
 	allowed []Allowance
 	faults  []Fault
+	cleared chan struct{} // closed when the faults are cleared
 	uses    uses
 
 	structure uint64 // incremented when files are added or removed
@@ -65,7 +66,7 @@ type Node struct {
 // New returns a node in its state after boot: the driver is loaded, and every GPU is in its initial mode.
 func New(k Kind, o Options) *Node {
 	o.UsageFormat = cmp.Or(o.UsageFormat, k.usage)
-	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), mig: migCache{file: o.MIG}}
+	n := &Node{kind: k, opts: o, handles: make(map[*Handle]bool), cleared: make(chan struct{}), mig: migCache{file: o.MIG}}
 	n.mu.send = o.Uevent
 	for i, b := range k.Boards {
 		n.boards = append(n.boards, &board{Board: b, index: i})
@@ -207,11 +208,13 @@ func (n *Node) Inject(f Fault) error {
 	return nil
 }
 
-// ClearFaults removes all faults. A GPU that has vanished stays away until it appears.
+// ClearFaults removes all faults and ends their hangs. A GPU that has vanished stays away until it appears.
 func (n *Node) ClearFaults() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faults = nil
+	close(n.cleared)
+	n.cleared = make(chan struct{})
 	n.changed()
 }
 

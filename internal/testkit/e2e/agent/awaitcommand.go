@@ -45,11 +45,14 @@ func awaitCommand(ctx context.Context, script string, args []string) error {
 
 // unitChanges returns a channel that receives after systemd has changed a unit or a job.
 // Without a connection to systemd, it never receives. PID 1 sends its signals to each of its
-// private connections, without a subscription.
+// private connections, without a subscription. It accepts no connection during a daemon-reload, so
+// nothing waits for it.
 func unitChanges(ctx context.Context) <-chan struct{} {
 	changes := make(chan struct{}, 1)
-	// A failed connection is no error: a caller without privileges has none.
-	_, _ = dbusconn.Dial(ctx, "unix:path=/run/systemd/private", nil, dbus.WithSignalHandler(wake(changes)))
+	go func() {
+		// A failed connection is no error: a caller without privileges has none.
+		_, _ = dbusconn.Dial(ctx, "unix:path=/run/systemd/private", nil, dbus.WithSignalHandler(wake(changes)))
+	}()
 	return changes
 }
 
