@@ -41,10 +41,7 @@ func (s scopes) Extend(ctx context.Context, unit string, limit time.Duration) er
 		Name:        fmt.Sprintf("dcm-extend-%d-%s-%d.service", lease.UID, lease.ID, time.Now().UnixNano()),
 		Description: "Extend " + unit,
 		Command:     []string{"/usr/libexec/dcm/dcm-service", "extend", unit, strconv.FormatInt(limit.Microseconds(), 10)},
-		Extra: []systemd.Property{
-			{Name: "ProtectSystem", Value: "strict"}, {Name: "ReadWritePaths", Value: []string{transientDir}},
-			{Name: "CapabilityBoundingSet", Value: uint64(0)}, {Name: "NoNewPrivileges", Value: true}, {Name: "PrivateNetwork", Value: true},
-		},
+		Extra:       append(confinement(), systemd.Property{Name: "ReadWritePaths", Value: []string{transientDir}}),
 	})
 	if err != nil {
 		return fmt.Errorf("cannot extend %s: %w", unit, err)

@@ -144,10 +144,7 @@ func startNotice(ctx context.Context, h *host.Host, l status.Lease) error {
 		Name:        fmt.Sprintf("dcm-notice-%d-%s-%d.service", lease.UID, lease.ID, l.Until.UnixMicro()),
 		Description: "Notify the user of " + l.Lease,
 		Command:     []string{"/usr/libexec/dcm/dcm-service", "notice", l.Lease, fmt.Sprint(l.Until.UnixMicro())},
-		Extra: []systemd.Property{
-			// Terminals are writable by this group unless their user has run mesg n (write(1)).
-			{Name: "SupplementaryGroups", Value: []string{"tty"}}, {Name: "DevicePolicy", Value: "closed"},
-			{Name: "ProtectSystem", Value: "strict"}, {Name: "CapabilityBoundingSet", Value: uint64(0)}, {Name: "NoNewPrivileges", Value: true}, {Name: "PrivateNetwork", Value: true},
-		},
+		// Terminals are writable by this group unless their user has run mesg n (write(1)).
+		Extra: append(confinement(), systemd.Property{Name: "SupplementaryGroups", Value: []string{"tty"}}),
 	})
 }
