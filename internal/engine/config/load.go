@@ -45,35 +45,12 @@ func LoadFile(p Paths, file string) (*Config, error) {
 // assemble merges and checks layers. problems are those of files that could not be read.
 func assemble(layers []layer, problems []source.Problem, cmdline string) (*Config, error) {
 	c := &rule.Checker{Problems: problems}
-	sum := &source.Node{Value: source.Table{}}
-	whole := len(problems) == 0
-	var lasting choice
-	ended := ""
-	for i, root := range readForms(c, layers) {
-		l := layers[i]
-		if root == nil {
-			whole = whole && l.agent
-			continue
-		}
-		if l.agent {
-			sum = withoutRedefined(c, sum, root)
-		}
-		if l.runtime {
-			if ended = over(root, lasting); ended != "" {
-				continue
-			}
-		} else {
-			warnHidden(c, sum.At("profile"), root.At("profile"))
-		}
-		sum = layOver(sum, root)
-		if !l.runtime {
-			lasting = says(sum)
-		}
-	}
+	all := merge(c, layers, len(problems) == 0)
+	sum := all.sum
 	checkProfiles(c, sum)
 	checkClients(c, sum.At("client"))
 	checkReservations(c, sum.At("reservation"), sum.At("client"))
-	pick := selectProfile(c, sum, cmdline, whole)
+	pick := selectProfile(c, sum, cmdline, all.whole)
 	if len(c.Problems) > 0 {
 		return nil, source.NewErrors(sorted(c.Problems, layers)...)
 	}
@@ -81,7 +58,7 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 	cfg.Unusable = LeaveOut(c, cfg)
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.Warnings
 	warnBudgets(cfg)
-	cfg.Persistent, cfg.LastingSource, cfg.Ended = lasting.name, lasting.source, ended
+	cfg.Persistent, cfg.LastingSource, cfg.Ended = all.lasting.name, all.lasting.source, all.ended
 	if pick.name != "" {
 		var err error
 		if cfg.Profile, err = cfg.Lookup(pick.name); err != nil { // two that cannot be joined: other names are checked before
@@ -116,42 +93,6 @@ func leftOut(name string, problems []source.Problem) string {
 	at := source.FileLine(first.File, first.Line)
 	first.File, first.Line = "", 0
 	return fmt.Sprintf("%s: profile %s cannot be selected: %s%s", at, source.QuoteShort(name), first, more)
-}
-
-// over returns a message if a selection until reboot has ended, because the persistent files no
-// longer select the profile that it replaced. Otherwise it returns "".
-func over(root *source.Node, lasting choice) string {
-	before, ok := root.At("instead").Text()
-	if !ok || OrEmpty(before) == lasting.name {
-		return ""
-	}
-	at := lasting.source
-	if at == "" {
-		at = "nothing"
-	}
-	name, _ := root.At("profile").Text()
-	return fmt.Sprintf("the selection of %s until reboot has ended: it replaced %s, and now %s selects %s",
-		OrNone(name), OrNone(before), at, OrNone(lasting.name))
-}
-
-// says returns the profile that a document selects, valid or not.
-func says(root *source.Node) choice {
-	n := root.At("profile")
-	if n == nil {
-		return choice{}
-	}
-	name, _ := n.Text()
-	return choice{OrEmpty(name), n.Place()}
-}
-
-// warnHidden warns of a selection that a later layer overrides, since an edit of it would have no
-// effect.
-func warnHidden(c *rule.Checker, before, now *source.Node) {
-	if before == nil || now == nil || before.Value == now.Value || before.Value == "" || before.Value == rule.None {
-		return
-	}
-	c.Warnings = append(c.Warnings, fmt.Sprintf("%s: profile = %s has no effect: %s selects %s",
-		before.Place(), source.QuoteShort(fmt.Sprint(before.Value)), now.Place(), source.QuoteShort(fmt.Sprint(now.Value))))
 }
 
 // sorted returns problems in the order of the layers, then of their lines.

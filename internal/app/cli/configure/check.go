@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -22,25 +21,32 @@ import (
 
 func CheckCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [FILE] [--all] [--node KIND | --json]",
+		Use:   "check [FILE] [--all] [--node KIND | --json | --effective [--json]]",
 		Short: "Check the configuration, the GPUs and the host",
 		Long: `Check the configuration, or the one that would result if FILE replaced
 /etc/dcm/dcm.toml. On a host with GPUs, or with --node, check every profile against
 the GPUs, and the reservations against every profile. Profiles that do not fit are named
 in one line; --all gives the reasons. Without FILE and --node, also check the host for
 known causes of failure, see dcm-check(7). --json prints the result of these host checks
-alone. FILE may be - for standard input. Exit status 78: the configuration has an error.
+alone. FILE may be - for standard input. --effective prints each value of the merged
+configuration with its file and line, and checks nothing else. Exit status 78: the configuration has an error.
 1: FILE does not exist, the selected profile does not fit the GPUs, or a host check found
 an error.`,
-		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8",
+		Example: "  dcm check\n  dcm check ./dcm.toml --node mi300x-8\n  dcm check --effective",
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
 	kind := nodemodel.NodeFlag(cmd, "check against a `KIND` of node")
 	asJSON := console.JsonFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "give the reason of each profile that does not fit, and the source of each remark")
+	effective := cmd.Flags().Bool("effective", false, "print each value with its file and line")
+	cmd.MarkFlagsMutuallyExclusive("effective", "node")
+	cmd.MarkFlagsMutuallyExclusive("effective", "all")
 	cmd.MarkFlagsMutuallyExclusive("json", "node")
 	cmd.MarkFlagsMutuallyExclusive("json", "all")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if *effective {
+			return listEffective(h, con, given, *asJSON)
+		}
 		cfg, err := load(h, given)
 		switch {
 		case err != nil:
@@ -53,18 +59,6 @@ an error.`,
 		return errors.Join(check(c.Context(), h, con, cfg, "", *all), checkHost(c.Context(), h, con, cfg))
 	}
 	return cmd
-}
-
-// load returns the configuration, with the file in the place of the administrator's.
-func load(h *host.Host, given []string) (*config.Config, error) {
-	paths := config.DefaultPaths(h.Root)
-	if len(given) > 0 {
-		var err error
-		if paths, err = judging(paths, given[0]); err != nil {
-			return nil, err
-		}
-	}
-	return config.Load(paths)
 }
 
 func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.Config, kind string, all bool) error {
@@ -119,19 +113,6 @@ func miscounted(h *host.Host, cfg *config.Config, gpus []partition.GPU, kind str
 		return want.Text(len(gpus))
 	}
 	return want.More(len(gpus))
-}
-
-// judging replaces the administrator's file with another; "-" is standard input.
-func judging(paths config.Paths, file string) (config.Paths, error) {
-	if file == "-" {
-		return paths.WithAdminText("standard input", os.Stdin)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return paths, err
-	}
-	defer f.Close()
-	return paths.WithAdminText(file, f)
 }
 
 // checkClients names the clients that systemd cannot restart. Without systemd, as in a

@@ -173,6 +173,15 @@ func InstancesPossible(n *source.Node) bool {
 	return !checked || !g.mig.Off
 }
 
+// AsMIG returns the geometry if the value is a checked one.
+func AsMIG(n *source.Node) (partition.MIG, bool) {
+	g, ok := n.Value.(geometry)
+	if !ok {
+		return partition.MIG{}, false
+	}
+	return *g.mig, true
+}
+
 // ReadMIG returns a checked geometry; nil for a missing node.
 func ReadMIG(n *source.Node) *partition.MIG {
 	if n == nil {
