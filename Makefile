@@ -47,6 +47,7 @@ help:
 #:   packages          DEB and RPM for amd64 and arm64, in dist/
 #:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
 #:   chart             the Helm chart of the Kubernetes agent, in dist/
+#:   docs              the manual as HTML with an index, in dist/docs; needs mandoc
 #:   release           packages, bills of materials and signed checksums of the tag of HEAD, in
 #:                     dist/release; KEY names the OpenPGP key
 #:   hardware-kit      an archive that records the GPUs of any host, in dist/
@@ -67,7 +68,7 @@ help:
 #:   histories         random histories of a host in one process, for HISTORIES=1m
 #:   fuzz              each fuzz target for FUZZ=10s
 #:   surface           record the visible surface in internal/testkit/surface/golden
-#:   tested-on         write the section TESTED ON of dcm(1) from internal/testkit/testedon
+#:   tested-on         write the section TESTED ON of dcm-tested(7) from internal/testkit/testedon
 #:   bench             dcm's overhead compared with the minimum for the same work
 #:
 #: Test with more parts; as root
@@ -102,6 +103,10 @@ packages:
 	for packager in $(PACKAGERS); do \
 		packaging/pack.sh packaging/cockpit/nfpm.yaml $$packager $(DIST)/ || exit 1; \
 	done
+
+.PHONY: docs
+docs:
+	packaging/docs.sh $(DIST)/docs
 
 .PHONY: image chart test-kubernetes host-image test-host-image
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +40,32 @@ func TestManual_HasEveryCommand(t *testing.T) {
 	for line := range manual {
 		if name, _, _ := strings.Cut(line, " "); !names[name] {
 			t.Errorf("the manual has dcm %s, which is no command", name)
+		}
+	}
+}
+
+// TestManual_FoundByWords: man -k finds a page by the words that people type.
+func TestManual_FoundByWords(t *testing.T) {
+	pages, err := filepath.Glob("../../../packaging/man/*.[0-9]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), ".SH NAME\n")
+		line, _, _ := strings.Cut(rest, "\n")
+		lines = append(lines, strings.ToLower(strings.ReplaceAll(line, `\-`, "-")))
+	}
+	for _, word := range []string{
+		"lease", "run", "reserve", "mig", "mig-parted", "kubernetes", "metrics", "prometheus", "alert", "podman", "docker", "quadlet", "refused",
+		"exit", "uninstall", "upgrade", "undo", "permission", "slurm", "reboot", "promise", "tutorial", "queue", "amd", "nvidia", "vulnerability",
+	} {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, word) }) {
+			t.Errorf("man -k %s: no page has the word in its section NAME", word)
 		}
 	}
 }

@@ -32,7 +32,7 @@ busybox sleep infinity &
 wait
 `
 
-// quadlet is the unit from dcm-partitions(7).
+// quadlet is the unit from dcm-containers(7).
 const quadlet = `[Container]
 Image=localhost/look
 AddDevice=deviceconfig.org/partition=reservation-q1
@@ -133,7 +133,7 @@ func quadletConfined(m machine) {
 	}
 }
 
-// quadletPrinted: Quadlet reads the unit that dcm-partitions(7) prints.
+// quadletPrinted: Quadlet reads the unit that dcm-containers(7) prints.
 func quadletPrinted(m machine) {
 	all, err := examples.Documents("../../..")
 	if err != nil {
@@ -141,7 +141,7 @@ func quadletPrinted(m machine) {
 	}
 	at := slices.IndexFunc(all, func(e examples.Example) bool { return strings.HasPrefix(e.Text, "[Container]") })
 	if at < 0 {
-		m.t.Fatal("dcm-partitions(7) prints no Quadlet")
+		m.t.Fatal("dcm-containers(7) prints no Quadlet")
 	}
 	m.put("/root/quadlet/vllm.container", all[at].Text+"\n")
 	if got := m.run("QUADLET_UNIT_DIRS=/root/quadlet /usr/libexec/podman/quadlet -dryrun"); !hasAll(got, "--device deviceconfig.org/partition=reservation-vllm", "--cgroups=split", "localhost/vllm") {

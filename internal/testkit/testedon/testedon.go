@@ -1,4 +1,4 @@
-// Package testedon generates the section TESTED ON of dcm(1). Its sources are
+// Package testedon generates the section TESTED ON of dcm-tested(7). Its sources are
 // results.json, which lists runs of tests, the kinds of nodes of the simulator, and records
 // of real boards. Nothing else is claimed.
 package testedon
@@ -140,13 +140,13 @@ func title(group string) string {
 	return group
 }
 
-// Manual replaces the section TESTED ON in the text of dcm(1).
+// Manual replaces the section TESTED ON in the text of dcm-tested(7).
 func Manual(text string, all []Result) (string, error) {
 	const section = ".SH TESTED ON\n"
 	before, rest, ok := strings.Cut(text, section)
 	_, after, next := strings.Cut(rest, "\n.SH ")
 	if !ok || !next {
-		return "", fmt.Errorf("dcm.1: no section %q with one after it", section)
+		return "", fmt.Errorf("dcm-tested.7: no section %q with one after it", section)
 	}
 	return before + section + body(all) + ".SH " + after, nil
 }

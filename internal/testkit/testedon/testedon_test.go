@@ -15,7 +15,7 @@ func TestManual_Generated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../../../packaging/man/dcm.1")
+	text, err := os.ReadFile("../../../packaging/man/dcm-tested.7")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func TestManual_Generated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("dcm.1: run go generate ./internal/testkit/testedon\n%s", diff)
+		t.Errorf("dcm-tested.7: run go generate ./internal/testkit/testedon\n%s", diff)
 	}
 }
 

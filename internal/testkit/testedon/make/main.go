@@ -1,4 +1,4 @@
-// Command make writes the section TESTED ON of dcm(1). It runs in the
+// Command make writes the section TESTED ON of dcm-tested(7). It runs in the
 // directory of package testedon, as go generate does.
 package main
 
@@ -21,7 +21,7 @@ func run(top string) error {
 	if err != nil {
 		return err
 	}
-	file := top + "/packaging/man/dcm.1"
+	file := top + "/packaging/man/dcm-tested.7"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
