@@ -36,6 +36,7 @@ func Table() []Entry {
 		{Status: Permanent, Commands: []string{"oneshot"}, When: "the GPUs do not support the profile, and a retry does not help"},
 		{Status: Permanent, Commands: []string{"daemon"}, When: "the same, unless systemd restarted it automatically", Daemon: true},
 		{Status: Transient, Commands: []string{"run"}, When: "too few partitions are free, earlier requests wait, or a run changes the GPUs", Daemon: true},
+		{Status: Transient, When: "a change reloads the driver of the GPUs, and a signal ended the wait for it", Daemon: true},
 		{Status: Transient, Commands: following, When: "the profile cannot be applied now; the daemon retries", Daemon: true},
 		{Status: Transient, Commands: []string{"run", "release", "queue", "apply", "use"}, When: "dcm.service is starting and did not answer within 10 seconds, or you have too many concurrent calls", Daemon: true},
 		{Status: Transient, Commands: []string{"selftest"}, When: "nothing was changed, because the GPUs are in use", Daemon: true},

@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/change"
+	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/configure"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/leases"
@@ -63,9 +64,27 @@ start, and whenever the configuration changes. Without a command, dcm prints the
 	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
 	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
 	add("other", versionCmd(h, con))
+	for _, name := range []string{"gpus", "partitions", "top", "topology", "plan", "verify", "holders", "record", "selftest", "profiles", "check", "export", "slurm-conf"} {
+		c, _, err := cmd.Find([]string{name})
+		cobra.CheckErr(err)
+		awaitReload(h, con, c)
+	}
 	completeOptions(cmd, h)
 	con.WrapHelp(cmd)
 	return cmd
+}
+
+// awaitReload makes a command that reads the GPUs wait while a change reloads their driver. With --node it reads none.
+func awaitReload(h *host.Host, con *console.Console, c *cobra.Command) {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, given []string) error {
+		if node := c.Flags().Lookup("node"); node == nil || node.Value.String() == "" {
+			if err := client.AwaitReload(c.Context(), h, con.Note); err != nil {
+				return err
+			}
+		}
+		return run(c, given)
+	}
 }
 
 // unknown returns the error of a command that does not exist.

@@ -11,6 +11,7 @@ import (
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/exitcode"
 	"dcm/internal/frontends/status/gather"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
@@ -42,7 +43,7 @@ func Compare(ctx context.Context, h *host.Host, daemon gather.DaemonStatus, name
 }
 
 // ErrChanging is the error of a plan while a run reloads the driver.
-var ErrChanging = errors.New("the GPUs cannot be read while a change reloads their driver\nhint: run the command again after the change; dcm status shows its progress")
+var ErrChanging = exitcode.With(exitcode.Transient, errors.New("the GPUs cannot be read while a change reloads their driver\nhint: run the command again after the change; dcm status shows its progress"))
 
 // CompareOn plans the named profile, or the selected one, for a node, and judges whether
 // the reservations fit what comes of it.

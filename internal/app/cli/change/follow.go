@@ -239,3 +239,11 @@ func CheckProfile(ctx context.Context, h *host.Host, given []string) error {
 	}
 	return nil
 }
+
+// checkGiven is [CheckProfile] for a command of the administrator. It waits while a change reloads the driver.
+func checkGiven(ctx context.Context, h *host.Host, con *console.Console, given []string) error {
+	if err := client.AwaitReload(ctx, h, con.Note); err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	return CheckProfile(ctx, h, given)
+}

@@ -26,7 +26,7 @@ import (
 // waited for too.
 func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []string, clearing bool, how manner) error {
 	if len(given) > 0 && given[0] != config.None {
-		if err := CheckProfile(ctx, h, given); err != nil {
+		if err := checkGiven(ctx, h, con, given); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ func applyNow(ctx context.Context, h *host.Host, con *console.Console, given []s
 		return err
 	}
 	if len(given) > 0 && given[0] != config.None {
-		if err := CheckProfile(ctx, h, given); err != nil {
+		if err := checkGiven(ctx, h, con, given); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,9 @@ func use(ctx context.Context, h *host.Host, con *console.Console, name string) e
 		return err
 	}
 	if name != "" && name != config.None {
+		if err := client.AwaitReload(ctx, h, con.Note); err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
 		_, d, _, err := plan.Compare(ctx, h, client.FromDaemon(h), name)
 		if err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
