@@ -51,8 +51,8 @@ export const shape = mode => {
     return mode.whole || [mode.compute, mode.memory].filter(Boolean).join("/");
 };
 
-// label is the shape with the memory allocation, if that is not the driver's default.
-export const label = mode => shape(mode) + (mode?.memory_allocation === "all" ? " " + t("(memory all)") : "");
+// label is the shape with the settings that are not the driver's default.
+export const label = mode => [shape(mode), mode?.memory_allocation === "all" && t("(memory all)"), mode?.isolation === "on" && t("(isolated)")].filter(Boolean).join(" ");
 
 // kind is the class that colours a part.
 export function kind(mode) {

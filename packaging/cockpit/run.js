@@ -31,6 +31,7 @@ const tenses = {
     memory: to => [t("request $0", to), t("requesting $0", to), t("requested $0", to), t("could not request $0", to)],
     compute: to => [t("switch to $0", to), t("switching to $0", to), t("switched to $0", to), t("could not be switched to $0", to)],
     allocation: to => [t("set memory allocation $0", to), t("setting memory allocation $0", to), t("set memory allocation $0", to), t("could not set memory allocation $0", to)],
+    isolation: to => [t("set isolation $0", to), t("setting isolation $0", to), t("set isolation $0", to), t("could not set isolation $0", to)],
     reload: () => [t("reload the driver"), t("reloading the driver"), t("reloaded the driver"), t("could not reload the driver")],
     "mig-clear": () => [t("destroy instances"), t("destroying instances"), t("destroyed instances"), t("could not destroy instances")],
     "mig-mode": to => [t("set $0", to), t("setting $0", to), t("$0 is set", to), t("could not set $0", to)],

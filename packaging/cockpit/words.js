@@ -6,6 +6,7 @@ const kinds = {
     memory: s => (s.from ? t("request $1 for $0 (now $2)", gpus(s), s.to, s.from) : t("request $1 for $0", gpus(s), s.to)),
     compute: s => (s.from ? t("switch $0 to $1 (now $2)", gpus(s), s.to, s.from) : t("switch $0 to $1", gpus(s), s.to)),
     allocation: s => t("set the memory allocation of $0 to $1", gpus(s), s.to),
+    isolation: s => t("set the isolation of $0 to $1", gpus(s), s.to),
     reload: () => t("reload the driver"),
     "mig-clear": s => (s.from ? t("destroy instances of $0 (now $1)", gpus(s), s.from) : t("destroy instances of $0", gpus(s))),
     "mig-mode": s => t("set $0 to $1", gpus(s), s.to),

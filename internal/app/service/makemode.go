@@ -65,7 +65,7 @@ func (m modeNode) rest(devices []gpu.Device, a partition.Address) partition.Comp
 }
 
 func (m modeNode) Switch(ctx context.Context, a partition.Address, from, to partition.Compute) error {
-	before, err := m.allocation(ctx, a)
+	before, err := m.settings(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -73,24 +73,27 @@ func (m modeNode) Switch(ctx context.Context, a partition.Address, from, to part
 	if err := m.node.Execute(ctx, partition.Steps{step}, ignoreStep); err != nil {
 		return err
 	}
-	after, err := m.allocation(ctx, a)
-	if err != nil || after == before {
+	after, err := m.settings(ctx, a)
+	if err != nil {
 		return err
 	}
-	step = partition.Step{Kind: partition.SetAllocation, GPU: a, From: string(after), To: string(before)}
-	return m.node.Execute(ctx, partition.Steps{step}, ignoreStep)
+	for _, step := range partition.KeepSettings(a, before, after) {
+		if err := m.node.Execute(ctx, partition.Steps{step}, ignoreStep); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// allocation returns the memory allocation of a GPU, which the driver resets at each switch; "" if it has
-// none.
-func (m modeNode) allocation(ctx context.Context, a partition.Address) (partition.Allocation, error) {
+// settings returns the settings of a GPU, which the driver resets at each switch. They are empty if it has none.
+func (m modeNode) settings(ctx context.Context, a partition.Address) (partition.Settings, error) {
 	devices, err := m.node.Devices(ctx)
 	for _, d := range devices {
 		if d.Address == a && d.SkipReason == "" {
-			return d.Allocation, nil
+			return d.Settings, nil
 		}
 	}
-	return "", err
+	return partition.Settings{}, err
 }
 
 func ignoreStep(partition.Step, bool, error) {}

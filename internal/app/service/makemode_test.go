@@ -130,21 +130,24 @@ func TestMakeMode_SimulatedNode(t *testing.T) {
 	}
 }
 
-// The driver resets the memory allocation at each switch. The switch for a lease keeps it.
-func TestMakeMode_KeepsAllocation(t *testing.T) {
-	s := simtest.Start(t, "mi300x-8", sim.Options{Allocation: true})
+// The driver resets the settings at each switch. The switch for a lease keeps them.
+func TestMakeMode_KeepsSettings(t *testing.T) {
+	s := simtest.Start(t, "mi300x-8", sim.Options{Allocation: true, Cleaner: true})
 	gpus := s.State().GPUs
 	if err := s.SetAllocation(t.Context(), gpus[0].Address, "ALL"); err != nil {
 		t.Fatal(err)
 	}
+	if err := s.SetIsolation(t.Context(), gpus[1].Address, "1"); err != nil {
+		t.Fatal(err)
+	}
 	roots := gpu.Roots{Sys: s.Sys, Proc: "/proc", Dev: s.Dev}
 	m := modeNode{node: gpu.Open(s.Sys, []gpu.Vendor{amdgpu.Open(roots, amdgpu.FactDir(t.TempDir()))})}
-	for i, want := range []partition.Allocation{partition.All, partition.Capping} {
+	for i, want := range []partition.Settings{{Allocation: partition.All, Isolation: partition.NotIsolated}, {Allocation: partition.Capping, Isolation: partition.Isolated}} {
 		if err := m.Switch(t.Context(), gpus[i].Address, partition.SPX, partition.CPX); err != nil {
 			t.Fatal(err)
 		}
-		if g := s.State().GPUs[i]; g.Compute != partition.CPX || g.Allocation != want {
-			t.Errorf("%s: %s, %s; want CPX, %s", g.Address, g.Compute, g.Allocation, want)
+		if g := s.State().GPUs[i]; g.Compute != partition.CPX || g.Allocation != want.Allocation || g.Isolation != want.Isolation.Numbers(8) {
+			t.Errorf("%s: %s, %s, %s; want CPX, %v", g.Address, g.Compute, g.Allocation, g.Isolation, want)
 		}
 	}
 }

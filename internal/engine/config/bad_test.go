@@ -63,9 +63,11 @@ var bad = []struct{ name, text, want string }{
 :3: profiles.x.group.device = "0x74a11002": not an NVIDIA device id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"
 :3: profiles.x.group.device = "0x20b2:1533": not a board id; accepted: a PCI device id such as "0x2330", or a device and a board id such as "0x20b2:0x1533"`},
 	{"the rest of a device twice", "[[profiles.x.group]]\nmig = {}\ndevice = \"0x2330\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ndevice = \"0x233010DE\"\ncount = \"rest\"\n[[profiles.x.group]]\nmig = {}\ncount = \"rest\"", `:8: profiles.x.group.count = "rest": the rest of the devices "0x2330" is already taken by the group on line 4`},
-	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": wrong section: this key belongs in [profiles.NAME]; accepted: compute, count, device, dynamic, gpus, memory-allocation, mig`},
+	{"memory in a group", "[[profiles.x.group]]\ncompute = \"CPX\"\nmemory = \"NPS4\"\ncount = 1", `:3: profiles.x.group.memory = "NPS4": wrong section: this key belongs in [profiles.NAME]; accepted: compute, count, device, dynamic, gpus, isolation, memory-allocation, mig`},
 	{"unknown memory allocation", "[profiles.x]\ncompute = \"CPX\"\nmemory-allocation = \"ALL\"", `:3: profiles.x.memory-allocation = "ALL": not a memory allocation; did you mean "all"? accepted: capping, all`},
 	{"memory allocation of NVIDIA", "[[profiles.x.group]]\nmig = \"off\"\ncount = 1\nmemory-allocation = \"all\"", `:4: profiles.x.group.memory-allocation = "all": valid only together with compute: it is a setting of AMD GPUs`},
+	{"isolation of NVIDIA", "[[profiles.x.group]]\nmig = \"off\"\ncount = 1\nisolation = true", `:4: profiles.x.group.isolation = true: valid only together with compute: it is a setting of AMD GPUs`},
+	{"isolation in words", "[profiles.x]\ncompute = \"CPX\"\nisolation = \"on\"", `:3: profiles.x.isolation = "on": must be true or false, not a string`},
 	{"groups that say too little or too much", "[[profiles.x.group]]\ncount = 1\ngpus = [1]\n[[profiles.x.group]]\ncompute = \"CPX\"\n[[profiles.x.group]]\ncompute = \"CPX\"\ngpus = []",
 		`:1: profiles.x.group: compute is missing; accepted: compute = "…" with one of SPX, DPX, TPX, QPX, CPX, or mig for NVIDIA's GPUs
 :1: profiles.x.group: count and gpus exclude each other

@@ -61,11 +61,11 @@ func profile(name string, n *source.Node) partition.Profile {
 	p := partition.Profile{Name: name, Skip: rule.ReadSelectors(n.At("skip")), MIG: rule.ReadMIG(n.At("mig"))}
 	rule.ReadString(n.At("compute"), &p.Compute)
 	rule.ReadString(n.At("memory"), &p.Memory)
-	rule.ReadString(n.At("memory-allocation"), &p.Allocation)
+	p.Settings = gpuSettings(n)
 	for _, item := range n.At("group").Items() {
 		g := partition.Group{GPUs: rule.ReadSelectors(item.At("gpus")), MIG: rule.ReadMIG(item.At("mig")), Devices: rule.ReadDevices(item.At("device"))}
 		rule.ReadString(item.At("compute"), &g.Compute)
-		rule.ReadString(item.At("memory-allocation"), &g.Allocation)
+		g.Settings = gpuSettings(item)
 		rule.Read(item.At("dynamic"), &g.Dynamic)
 		if number := item.At("count"); number != nil {
 			n, _ := number.Value.(int64)
@@ -74,4 +74,13 @@ func profile(name string, n *source.Node) partition.Profile {
 		p.Groups = append(p.Groups, g)
 	}
 	return p
+}
+
+// gpuSettings returns the settings of a profile or a group.
+func gpuSettings(n *source.Node) (s partition.Settings) {
+	rule.ReadString(n.At("memory-allocation"), &s.Allocation)
+	if isolation := n.At("isolation"); isolation != nil {
+		s.Isolation = partition.IsolationOf(isolation.Value == true)
+	}
+	return s
 }

@@ -88,9 +88,7 @@ func FormatProfile(p partition.Profile) string {
 	if p.Memory != "" {
 		fmt.Fprintf(&b, "memory = %s\n", source.Quote(string(p.Memory)))
 	}
-	if p.Allocation != "" {
-		fmt.Fprintf(&b, "memory-allocation = %s\n", source.Quote(string(p.Allocation)))
-	}
+	b.WriteString(formatSettings(p.Settings))
 	if p.MIG != nil {
 		fmt.Fprintf(&b, "mig = %s\n", rule.FormatMIG(*p.MIG))
 	}
@@ -104,9 +102,7 @@ func FormatProfile(p partition.Profile) string {
 		} else {
 			fmt.Fprintf(&b, "compute = %s\n", source.Quote(string(g.Compute)))
 		}
-		if g.Allocation != "" {
-			fmt.Fprintf(&b, "memory-allocation = %s\n", source.Quote(string(g.Allocation)))
-		}
+		b.WriteString(formatSettings(g.Settings))
 		if len(g.Devices) > 0 {
 			fmt.Fprintf(&b, "device = %s\n", source.Array(g.Devices, rule.FormatFilter))
 		}
@@ -123,4 +119,16 @@ func FormatProfile(p partition.Profile) string {
 		}
 	}
 	return b.String()
+}
+
+// formatSettings returns the lines of the settings.
+func formatSettings(s partition.Settings) string {
+	out := ""
+	if s.Allocation != "" {
+		out = "memory-allocation = " + source.Quote(string(s.Allocation)) + "\n"
+	}
+	if s.Isolation != "" {
+		out += fmt.Sprintf("isolation = %t\n", s.Isolation == partition.Isolated)
+	}
+	return out
 }

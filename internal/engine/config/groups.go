@@ -13,6 +13,7 @@ func groups() rule.Rule {
 	return rule.List(rule.Table(map[string]rule.Rule{
 		"compute":           rule.OneOf("a compute partition mode", partition.ComputeModes()...),
 		"memory-allocation": rule.Allocation(),
+		"isolation":         rule.Boolean(),
 		"mig":               rule.MIG(),
 		"device":            rule.Devices(),
 		"count":             count(),
@@ -40,6 +41,11 @@ func count() rule.Rule {
 	}}
 }
 
+// onlyModes fails for a setting of a group without modes.
+func onlyModes(c *rule.Checker, key string, n *source.Node, setting string) {
+	c.Fail(n.At(setting), source.DottedKey(key, setting), &source.Fault{Text: "valid only together with compute: it is a setting of AMD GPUs"})
+}
+
 // oneGroup checks the keys of a group together.
 func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	compute, number, gpus := n.At("compute"), n.At("count"), n.At("gpus")
@@ -50,7 +56,9 @@ func oneGroup(c *rule.Checker, key string, n *source.Node) {
 	case compute != nil && by != nil:
 		c.Fail(by, source.DottedKey(key, "mig"), &source.Fault{Text: "compute (AMD) and mig (NVIDIA) exclude each other"})
 	case by != nil && n.At("memory-allocation") != nil:
-		c.Fail(n.At("memory-allocation"), source.DottedKey(key, "memory-allocation"), &source.Fault{Text: "valid only together with compute: it is a setting of AMD GPUs"})
+		onlyModes(c, key, n, "memory-allocation")
+	case by != nil && n.At("isolation") != nil:
+		onlyModes(c, key, n, "isolation")
 	case device != nil && by == nil:
 		c.Fail(device, source.DottedKey(key, "device"), &source.Fault{Text: "valid only together with mig"})
 	}

@@ -33,7 +33,7 @@ func TestLoad_EveryKey(t *testing.T) {
 		Skip: []partition.Selector{{Address: "0000:c5:00.0"}, {Index: 7}},
 		Groups: []partition.Group{
 			{Compute: partition.CPX, Count: 2},
-			{Compute: partition.DPX, Allocation: partition.Capping, GPUs: []partition.Selector{{Address: "0000:0c:00.0"}}},
+			{Compute: partition.DPX, Settings: partition.Settings{Allocation: partition.Capping, Isolation: partition.NotIsolated}, GPUs: []partition.Selector{{Address: "0000:0c:00.0"}}},
 			{Compute: partition.SPX, Rest: true},
 		},
 	}
@@ -41,10 +41,10 @@ func TestLoad_EveryKey(t *testing.T) {
 		Profile: mixed, Selected: "mixed", Source: "/etc/dcm/dcm.toml:2",
 		Persistent: "mixed", LastingSource: "/etc/dcm/dcm.toml:2",
 		Profiles: map[string]partition.Profile{
-			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4, Allocation: partition.All},
+			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4, Settings: partition.Settings{Allocation: partition.All, Isolation: partition.Isolated}},
 			"mixed": mixed,
 		},
-		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:80", "mixed": "/etc/dcm/dcm.toml:85"},
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:80", "mixed": "/etc/dcm/dcm.toml:86"},
 		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:  true,
 		Discover: config.Include,

@@ -54,6 +54,7 @@ func schema() rule.Rule {
 			"memory":            rule.OneOf("a memory partition mode", partition.MemoryModes()...),
 			"mig":               rule.MIG(),
 			"memory-allocation": rule.Allocation(),
+			"isolation":         rule.Boolean(),
 			"skip":              rule.Selectors(),
 			"group":             groups(),
 		}, nil)),

@@ -162,6 +162,8 @@ func ofGPU(g status.GPU) []property {
 		{"WantedMemoryMode", g.Want.Memory, ""},
 		{"MemoryAllocation", g.Mode.Allocation, ""},
 		{"WantedMemoryAllocation", g.Want.Allocation, ""},
+		{"Isolation", g.Mode.Isolation, ""},
+		{"WantedIsolation", g.Want.Isolation, ""},
 		{"Left", g.Left, ""},
 		{"PendingMemoryMode", g.Pending, ""},
 		{"Slices", list(g.Mode.Slices), ""},

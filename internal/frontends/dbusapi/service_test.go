@@ -105,7 +105,7 @@ func TestPublish_Signals(t *testing.T) {
 		"InterfacesRemoved gpu/_0000_26_00_0",
 		"PropertiesChanged Manager1: GPUs; ",
 		"PropertiesChanged Manager1: GPUs; ",
-		"InterfacesAdded gpu/_0000_26_00_0 with 24",
+		"InterfacesAdded gpu/_0000_26_00_0 with 26",
 	}
 	if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)
@@ -135,7 +135,7 @@ func TestPublish_FirstGPUs(t *testing.T) {
 		s.Publish(at(runstate.Idle, "0", twoGPUs)) // the signal of this change is the last one
 		want := []string{"PropertiesChanged Manager1: GPUs SelectedProfile State; LastReport"}
 		if asked {
-			want = append(want, "InterfacesAdded gpu/_0000_05_00_0 with 24", "InterfacesAdded gpu/_0000_26_00_0 with 24")
+			want = append(want, "InterfacesAdded gpu/_0000_05_00_0 with 26", "InterfacesAdded gpu/_0000_26_00_0 with 26")
 		}
 		want = append(want, "PropertiesChanged Manager1: State; ")
 		if diff := cmp.Diff(want, hear(t, signals, len(want))); diff != "" {

@@ -89,6 +89,7 @@ func (e *exposition) gpus(a status.Account) {
 	n := 0
 	info := e.gauge("gpu_mode_info", "The partition modes of a GPU, by its PCI address.", "gpu", "model", "compute", "memory")
 	allocation := e.gauge("gpu_memory_allocation_info", "How much of its memory domain a partition of the GPU may allocate: capping (an equal share) or all. Absent before Linux 7.1.", "gpu", "allocation")
+	isolation := e.gauge("gpu_isolation", "Whether the driver isolates the processes of each partition of the GPU. Absent if the driver has no such setting.", "gpu")
 	change := e.gauge("gpu_profile", "State of the effective profile on a GPU: applied, selected (not applied yet), or left (until the holders have ended). The current state is 1.", "gpu", "state")
 	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
 	slots := e.gauge("gpu_free_slots", "Number of memory slots of a dynamic GPU that no MIG instance has.", "gpu")
@@ -103,6 +104,9 @@ func (e *exposition) gpus(a status.Account) {
 		info.set(1, g.Address, g.Model, g.Mode.Compute, g.Mode.Memory)
 		if g.Mode.Allocation != "" {
 			allocation.set(1, g.Address, g.Mode.Allocation)
+		}
+		if g.Mode.Isolation != "" {
+			isolation.set(boolValue(g.Mode.Isolated()), g.Address)
 		}
 		count.set(float64(g.Partitions), g.Address)
 		if g.Free != nil {

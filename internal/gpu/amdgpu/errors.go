@@ -73,8 +73,13 @@ func memoryErrorMeanings() []errorMeaning {
 	}
 }
 
-// allocationErrorMeanings returns errors with another meaning for a memory allocation mode.
-func allocationErrorMeanings() []errorMeaning {
+// settingErrorMeanings returns errors with another meaning for a setting that is no mode.
+func settingErrorMeanings(file string) []errorMeaning {
+	if file == isolationFile {
+		return []errorMeaning{
+			{unix.EINVAL, "the driver does not accept this isolation for each partition", "see the kernel log; leave isolation out of the profile", false},
+		}
+	}
 	return []errorMeaning{
 		{unix.EINVAL, "the driver does not know this memory allocation", "see the kernel log; leave memory-allocation out of the profile", false},
 	}
@@ -84,11 +89,11 @@ func allocationErrorMeanings() []errorMeaning {
 func meaning(err error) errorMeaning {
 	all := errorMeanings()
 	if set, ok := errors.AsType[*SetError](err); ok {
-		switch filepath.Base(set.File) {
+		switch file := filepath.Base(set.File); file {
 		case memoryFile:
 			all = append(memoryErrorMeanings(), all...)
-		case allocationFile:
-			all = append(allocationErrorMeanings(), all...)
+		case allocationFile, isolationFile:
+			all = append(settingErrorMeanings(file), all...)
 		}
 	}
 	if gpu.BusyNode(err) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
@@ -43,7 +44,9 @@ func (x executor) execute(ctx context.Context, s partition.Step) error {
 		if err != nil {
 			return err
 		}
-		return x.modes.setAllocation(ctx, s.GPU, to)
+		return x.modes.setSetting(ctx, s.GPU, allocationFile, strings.ToUpper(string(to)))
+	case partition.SetIsolation:
+		return x.modes.setIsolation(ctx, s.GPU, partition.Isolation(s.To))
 	case partition.ReloadDriver:
 		return x.module.reload(ctx)
 	}

@@ -68,7 +68,7 @@ func readModes(own sysfs.Dir, g *partition.GPU) (shown bool, err error) {
 	if err != nil {
 		return true, err
 	}
-	allocation, err := readMode(own, allocationFile, parseAllocation)
+	settings, err := readSettings(own)
 	if err != nil {
 		return true, err
 	}
@@ -79,9 +79,18 @@ func readModes(own sysfs.Dir, g *partition.GPU) (shown bool, err error) {
 	model, _ := partition.LookupModel(partition.AMD, g.Device)
 	g.Compute, g.Memory = compute, memory
 	g.AvailableCompute, g.AvailableMemory = availableCompute, availableMemory
-	g.Allocation = allocation
+	g.Settings = settings
 	g.ReadOnly = model.Virtual || !writable
 	return true, nil
+}
+
+// readSettings reads the settings that the driver shows.
+func readSettings(own sysfs.Dir) (s partition.Settings, err error) {
+	if s.Allocation, err = readMode(own, allocationFile, parseAllocation); err != nil {
+		return s, err
+	}
+	s.Isolation, err = readMode(own, isolationFile, partition.ParseIsolation)
+	return s, err
 }
 
 // parseAllocation parses the driver's name, which is in upper case.

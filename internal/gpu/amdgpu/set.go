@@ -126,17 +126,25 @@ func (m *modeSetter) setMemory(ctx context.Context, gpu partition.Address, to pa
 	return err
 }
 
-// setAllocation sets how much memory each partition may allocate, and reads it back. The undo is
-// setAllocation with the old mode. The driver takes no lock for it and does not refuse it while the GPU
-// is in use. AMD's library is not used for it.
-func (m *modeSetter) setAllocation(ctx context.Context, gpu partition.Address, to partition.Allocation) error {
+// setSetting sets one of the [partition.Settings] to the driver's text, and reads it back. The undo is setSetting
+// with the old text. The driver does not refuse it while the GPU is in use. AMD's library is not used for it.
+func (m *modeSetter) setSetting(ctx context.Context, gpu partition.Address, file, to string) error {
 	sysfsOnly := modeSetter{roots: m.roots, busy: m.busy, writes: m.writes}
-	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, allocationFile), to: strings.ToUpper(string(to))}
+	c := change{gpu: gpu, file: m.roots.AttributePath(gpu, file), to: to}
 	now, err := sysfsOnly.set(ctx, &c, m.busy.until())
 	if err == nil && now != c.to {
 		err = &MismatchError{gpu, c.file, c.to, now}
 	}
 	return err
+}
+
+// setIsolation sets the isolation of each partition that the GPU has now.
+func (m *modeSetter) setIsolation(ctx context.Context, gpu partition.Address, to partition.Isolation) error {
+	now, err := readWithin(ctx, m.roots.AttributePath(gpu, isolationFile))
+	if err != nil {
+		return &SetError{GPU: gpu, File: m.roots.AttributePath(gpu, isolationFile), To: "isolation " + string(to), Err: err}
+	}
+	return m.setSetting(ctx, gpu, isolationFile, to.Numbers(len(strings.Fields(now))))
 }
 
 type change struct {

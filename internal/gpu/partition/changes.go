@@ -50,7 +50,7 @@ func (s Steps) change(g GPU) (Change, bool) {
 		concerned = true
 		c.KeepsUsers = c.KeepsUsers && step.Kind.KeepsUsers()
 		switch step.Kind {
-		case SetAllocation:
+		case SetAllocation, SetIsolation:
 		case DestroyInstances, CreateInstances:
 			shape = shape.AfterStep(step)
 		default:

@@ -26,7 +26,7 @@ func Describe(name string, have []GPU) (Profile, error) {
 	}
 	p.Groups = groupNeighbours(modes)
 	if len(p.Groups) == 1 {
-		p.Compute, p.Allocation, p.Groups = modes[0].Compute, modes[0].Allocation, nil
+		p.Compute, p.Settings, p.Groups = modes[0].Compute, modes[0].kept(), nil
 	}
 	more := groupNeighbours(with)
 	if len(more) == 1 {
@@ -40,11 +40,11 @@ func Describe(name string, have []GPU) (Profile, error) {
 func groupNeighbours(gpus []GPU) []Group {
 	var groups []Group
 	for i, g := range gpus {
-		if i > 0 && g.Compute == gpus[i-1].Compute && g.Allocation == gpus[i-1].Allocation && sameGeometry(g, gpus[i-1]) {
+		if i > 0 && g.Compute == gpus[i-1].Compute && g.Settings == gpus[i-1].Settings && sameGeometry(g, gpus[i-1]) {
 			groups[len(groups)-1].Count++
 			continue
 		}
-		one := Group{Compute: g.Compute, Allocation: g.Allocation, Count: 1}
+		one := Group{Compute: g.Compute, Settings: g.kept(), Count: 1}
 		if g.MIG != nil {
 			m := g.MIG.unplaced()
 			one = Group{MIG: &m, Count: 1}

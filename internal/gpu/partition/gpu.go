@@ -62,12 +62,12 @@ type GPU struct {
 	XCC     int    // accelerator dies (XCC) of the GPU; 0 if unknown
 	Hive    uint64 // XGMI hive id; 0 if it is in no hive
 
-	Compute          Compute    // current compute mode
-	AvailableCompute []Compute  // listed by the device for its current memory mode; nil: no list
-	Memory           Memory     // current memory mode; "" if the device shows none
-	AvailableMemory  []Memory   // listed by the device; nil: the memory mode cannot be changed
-	Allocation       Allocation // of the partitions' memory; "" if the driver shows none (before Linux 7.1)
-	ReadOnly         bool       // modes can only be read (an SR-IOV virtual function)
+	Compute          Compute   // current compute mode
+	AvailableCompute []Compute // listed by the device for its current memory mode; nil: no list
+	Memory           Memory    // current memory mode; "" if the device shows none
+	AvailableMemory  []Memory  // listed by the device; nil: the memory mode cannot be changed
+	ReadOnly         bool      // modes can only be read (an SR-IOV virtual function)
+	Settings                   // of a GPU with modes
 
 	// Set if the driver lists pairs of modes:
 	SupportedCompute []Compute            // with any memory mode; nil: not listed
@@ -131,7 +131,7 @@ func (g GPU) Shape() Shape {
 	if g.MIG != nil {
 		return Shape{MIG: g.MIG}
 	}
-	return Shape{Mode: g.Mode(), Allocation: g.Allocation}
+	return Shape{Mode: g.Mode(), Settings: g.Settings}
 }
 
 // Partitions returns the current number of partitions. With MIG off it is 1.

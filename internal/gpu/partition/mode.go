@@ -30,34 +30,6 @@ const (
 	NPS8 Memory = "NPS8"
 )
 
-// Allocation is how much of its memory domain a partition may allocate. The driver has the names in
-// upper case, in compute_partition_mem_alloc_mode (Linux 7.1, amdgpu_gfx.c). It selects capping at each
-// load, at each switch of the compute mode and after a reset of the GPU (amdgpu_xcp_init). It
-// changes the mode while the GPU is in use.
-type Allocation string
-
-// Allocation modes of the amdgpu driver.
-const (
-	Capping Allocation = "capping" // an equal share of the domain
-	All     Allocation = "all"     // the whole domain
-)
-
-// Allocations lists every allocation mode, that of a new driver first.
-func Allocations() []Allocation { return []Allocation{Capping, All} }
-
-// ParseAllocation returns the allocation mode of exactly that name.
-func ParseAllocation(s string) (Allocation, error) {
-	return parseMode("memory allocation", s, Allocations())
-}
-
-// reset returns the allocation mode after the driver has selected it; "" stays unknown.
-func (a Allocation) reset() Allocation {
-	if a == "" {
-		return ""
-	}
-	return Capping
-}
-
 // ComputeModes lists every compute partition mode, fewest partitions first.
 func ComputeModes() []Compute { return []Compute{SPX, DPX, TPX, QPX, CPX} }
 

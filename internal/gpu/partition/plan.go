@@ -8,7 +8,7 @@ import (
 
 // Plan returns the steps from the current state to the wanted layout. First come all memory
 // requests, and one driver reload if there is a request. Then come the compute switches, the
-// memory allocations, which the driver resets before, and the MIG steps. A GPU that already has its shape has no step.
+// settings, which the driver resets before, and the MIG steps. A GPU that already has its shape has no step.
 //
 // The compute switches after a reload are a forecast, since the driver selects a compute
 // mode when it loads. The caller reads the state and plans again after the reload. The
@@ -43,20 +43,19 @@ func Plan(want Layout, have []GPU) (Steps, error) {
 			steps = append(steps, Step{Kind: SwitchCompute, GPU: g.Address, From: string(g.Compute), To: string(w.Compute)})
 		}
 	}
-	steps = append(steps, allocationSteps(want, byAddress(have), Forecast(have, steps))...)
+	steps = append(steps, settingSteps(want, byAddress(have), Forecast(have, steps))...)
 	return append(steps, migSteps(want, gpus, fits)...), nil
 }
 
-// allocationSteps returns a step for each GPU that does not have its memory allocation after the steps
-// before.
-func allocationSteps(want Layout, have, then []GPU) Steps {
+// settingSteps returns the steps for each GPU that does not have its settings after the steps before.
+func settingSteps(want Layout, have, then []GPU) Steps {
 	var steps Steps
-	for i, g := range then {
-		w := want.Shapes[g.Address]
-		if w.MIG != nil || w.Allocation == "" || w.Allocation == g.Allocation {
-			continue
+	for _, one := range settings() {
+		for i, g := range then {
+			if w := want.Shapes[g.Address]; w.MIG == nil {
+				steps = append(steps, one.steps(g.Address, have[i].Settings, g.Settings, w.Settings)...)
+			}
 		}
-		steps = append(steps, Step{Kind: SetAllocation, GPU: g.Address, From: string(g.Allocation), To: string(w.Allocation), Again: w.Allocation == have[i].Allocation})
 	}
 	return steps
 }
@@ -119,7 +118,7 @@ func Forecast(have []GPU, steps Steps) []GPU {
 
 // applyShape sets the state after a step that takes effect immediately.
 func applyShape(g *GPU, s Shape) {
-	g.Compute, g.Allocation, g.MIG, g.MIGPending = s.Compute, s.Allocation, s.MIG, false
+	g.Compute, g.Settings, g.MIG, g.MIGPending = s.Compute, s.Settings, s.MIG, false
 }
 
 // applyReload sets the state after a driver load. pending is the requested memory mode, ""
@@ -133,7 +132,7 @@ func applyReload(g *GPU, pending Memory) {
 	if c := g.Memory.AutoCompute(); c != "" {
 		g.Compute = c
 	}
-	g.Allocation = g.Allocation.reset()
+	g.Settings = g.afterLoad()
 }
 
 // Fits returns the reason why the profile does not fit the GPUs; nil if it fits.

@@ -11,28 +11,28 @@ import (
 // node. Its modes apply to GPUs with modes, its MIG geometries to GPUs with MIG. Other GPUs
 // stay unchanged.
 type Profile struct {
-	Name       string
-	Memory     Memory     // of the whole node; "": unchanged
-	Compute    Compute    // of the whole node; "" if Groups has it, or nothing
-	Allocation Allocation // of the partitions' memory on GPUs with modes; "": as before the change
-	MIG        *MIG       // of the whole node, without placements; nil if Groups has it, or nothing
-	Skip       []Selector // GPUs that stay unchanged
-	Groups     []Group    // evaluated in order
+	Name     string
+	Memory   Memory     // of the whole node; "": unchanged
+	Compute  Compute    // of the whole node; "" if Groups has it, or nothing
+	Settings            // of GPUs with modes; "": as before the change
+	MIG      *MIG       // of the whole node, without placements; nil if Groups has it, or nothing
+	Skip     []Selector // GPUs that stay unchanged
+	Groups   []Group    // evaluated in order
 }
 
 // Group gives one shape to some GPUs of a node: those it names, or the next Count in PCI
 // order, or the rest. The rest excludes GPUs that later groups count. Only GPUs of the right
 // kind (modes or MIG) that match the filter belong to a group.
 type Group struct {
-	Compute    Compute
-	Allocation Allocation // "": that of the profile
-	MIG        *MIG
-	Family     Family // instead of MIG
-	Devices    []Filter
-	GPUs       []Selector
-	Count      int
-	Rest       bool
-	Dynamic    bool // leases make instances next to MIG, see [GPU.Made], or switch the compute mode, see [GPU.MadeMode]
+	Compute  Compute
+	Settings // "": that of the profile
+	MIG      *MIG
+	Family   Family // instead of MIG
+	Devices  []Filter
+	GPUs     []Selector
+	Count    int
+	Rest     bool
+	Dynamic  bool // leases make instances next to MIG, see [GPU.Made], or switch the compute mode, see [GPU.MadeMode]
 }
 
 // Filter selects a board by its PCI ids; 0 matches any id.
@@ -121,7 +121,7 @@ func (l *Layout) set(g GPU, group Group, s Shape) {
 // the whole node.
 func (p Profile) allGroups() []Group {
 	groups := slices.Clone(p.Groups)
-	if p.Compute != "" || (p.Memory != "" || p.Allocation != "") && !slices.ContainsFunc(groups, func(g Group) bool { return !g.ForMIG() }) {
+	if p.Compute != "" || (p.Memory != "" || p.Settings != Settings{}) && !slices.ContainsFunc(groups, func(g Group) bool { return !g.ForMIG() }) {
 		groups = append(groups, Group{Compute: p.Compute, Rest: true})
 	}
 	if p.MIG != nil {

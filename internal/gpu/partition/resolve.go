@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -180,7 +179,7 @@ func (r *resolver) shape(p Profile, group Group, g GPU) Shape {
 		if group.Dynamic {
 			m = g.withMadeMode(m)
 		}
-		return Shape{Mode: m, Allocation: cmp.Or(group.Allocation, p.Allocation, g.Allocation)}
+		return Shape{Mode: m, Settings: group.or(p.Settings).or(g.kept())}
 	}
 	if group.Dynamic && group.MIG != nil {
 		m := g.withMade(*group.MIG)

@@ -4,8 +4,8 @@ package partition
 // unknown.
 type Shape struct {
 	Mode
-	Allocation Allocation `json:"memory_allocation,omitempty"` // "" if the driver shows none
-	MIG        *MIG       `json:"mig,omitempty"`               // nil for a GPU with modes
+	Settings
+	MIG *MIG `json:"mig,omitempty"` // nil for a GPU with modes
 }
 
 // String returns the short form: "CPX/NPS4", "3g.40gb, 2 × 2g.20gb", "MIG off".
@@ -21,29 +21,28 @@ func (s Shape) Key() string {
 	if s.MIG != nil {
 		return s.MIG.key()
 	}
-	if s.Allocation == "" {
-		return s.Mode.String()
-	}
-	return s.Mode.String() + " " + string(s.Allocation)
+	return s.Mode.String() + s.text()
 }
 
-// Same reports whether no step is needed from one shape to the other. An unknown allocation equals
+// Same reports whether no step is needed from one shape to the other. An unknown setting equals
 // every other one.
 func (s Shape) Same(o Shape) bool {
 	if s.MIG == nil || o.MIG == nil {
-		return s.MIG == o.MIG && s.Mode == o.Mode && (s.Allocation == o.Allocation || s.Allocation == "" || o.Allocation == "")
+		return s.MIG == o.MIG && s.Mode == o.Mode && s.Settings.same(o.Settings)
 	}
 	return s.MIG.Same(*o.MIG)
 }
 
 // AfterStep returns the shape after a successful step. A memory request does not change it.
 func (s Shape) AfterStep(step Step) Shape {
+	if one, ok := settingOf(step.Kind); ok {
+		*one.at(&s.Settings) = step.To
+		return s
+	}
 	switch step.Kind {
 	case SwitchCompute:
+		s.Settings = s.afterSwitch(s.Compute, Compute(step.To))
 		s.Compute = Compute(step.To)
-		s.Allocation = s.Allocation.reset()
-	case SetAllocation:
-		s.Allocation = Allocation(step.To)
 	case DestroyInstances, CreateInstances:
 		m := step.Geometry()
 		s.MIG = &m

@@ -11,17 +11,17 @@ type Unsupported struct {
 	All             bool      // they are all GPUs of the node with modes (or with MIG)
 	Model           string    // "" if unknown
 	Want            Shape
-	Allocation      Allocation // set if the driver has no memory allocation mode
-	Reason          string     // set if the reason is no list of accepted modes
-	AcceptedCompute []Compute  // accepted with the wanted memory mode; nil if unknown
-	AcceptedMemory  []Memory   // accepted memory modes, if the wanted one is not
+	Setting         string    // set if the driver does not have this setting of a profile: a key with its value
+	Reason          string    // set if the reason is no list of accepted modes
+	AcceptedCompute []Compute // accepted with the wanted memory mode; nil if unknown
+	AcceptedMemory  []Memory  // accepted memory modes, if the wanted one is not
 }
 
 func (e *Unsupported) Error() string {
 	who, do := e.subject()
 	switch {
-	case e.Allocation != "":
-		return fmt.Sprintf("%s %s not support memory-allocation = \"%s\": the driver shows no compute_partition_mem_alloc_mode, which Linux 7.1 and later have", who, do, e.Allocation)
+	case e.Setting != "":
+		return fmt.Sprintf("%s %s not support %s: the driver shows no %s", who, do, e.Setting, e.Reason)
 	case e.Reason != "":
 		return fmt.Sprintf("%s cannot be set to %s: %s", who, e.Want, e.Reason)
 	case e.AcceptedMemory != nil:
@@ -72,7 +72,7 @@ func (e *Unsupported) subject() (who, do string) {
 // mergeUnsupported adds e to the entry with the same reason, or to the list.
 func mergeUnsupported(all []*Unsupported, e *Unsupported) []*Unsupported {
 	for _, other := range all {
-		if other.Model == e.Model && other.Allocation == e.Allocation && other.Want.Same(e.Want) && other.Reason == e.Reason &&
+		if other.Model == e.Model && other.Setting == e.Setting && other.Want.Same(e.Want) && other.Reason == e.Reason &&
 			slices.Equal(other.AcceptedCompute, e.AcceptedCompute) && slices.Equal(other.AcceptedMemory, e.AcceptedMemory) {
 			other.GPUs = append(other.GPUs, e.GPUs...)
 			return all
@@ -90,8 +90,9 @@ func check(g GPU, want Layout, fits packCache) *Unsupported {
 	switch {
 	case !ok:
 		return nil
-	case w.MIG == nil && w.Allocation != "" && g.MIG == nil && g.Allocation == "":
-		e.Allocation = w.Allocation
+	case w.MIG == nil && g.MIG == nil && g.lacks(w.Settings) != nil:
+		lacking := g.lacks(w.Settings)
+		e.Setting, e.Reason = lacking.assignment(w.Settings), lacking.missing
 		return e
 	case w.Same(g.Shape()), g.MIG == nil && w.MIG == nil && w.Mode == g.Mode():
 		return nil

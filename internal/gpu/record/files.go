@@ -8,7 +8,7 @@ func attributes() []string {
 		"class", "vendor", "device", "subsystem_vendor", "subsystem_device", "revision", "numa_node", "driver", "enable", "power_state",
 		"reset", "reset_method", "current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "drm/",
 		"product_name", "product_number", "vbios_version", "fw_version/*", "mem_info_vram_total", "mem_info_vram_vendor",
-		"current_compute_partition", "available_compute_partition", "current_memory_partition", "available_memory_partition", "compute_partition_mem_alloc_mode",
+		"current_compute_partition", "available_compute_partition", "current_memory_partition", "available_memory_partition", "compute_partition_mem_alloc_mode", "enforce_isolation",
 		"compute_partition_config/supported_xcp_configs", "compute_partition_config/supported_nps_configs", "compute_partition_config/xcp_config",
 		"compute_partition_config/*/num_inst", "compute_partition_config/*/num_shared",
 		"xgmi_hive_info/xgmi_hive_id", "gpu_metrics", "xcp/xcp_metrics",

@@ -171,6 +171,9 @@ func (n *Node) State() State {
 		if b.bound && b.Chip.AMD() {
 			g.Partitions = b.partitions()
 			g.Cleaned = slices.Clone(b.cleaned[:g.Partitions])
+			if n.opts.Cleaner {
+				g.Isolation = b.isolationText()
+			}
 		}
 		if b.next != "" {
 			g.Pending = b.next

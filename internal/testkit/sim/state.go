@@ -38,9 +38,10 @@ type GPUState struct {
 	Bound      bool                 `json:"bound"`
 	Vanished   bool                 `json:"vanished,omitempty"`
 	Partitions int                  `json:"partitions"`
-	Switches   int                  `json:"switches"`          // number of completed compute switches
-	Cleaned    []int                `json:"cleaned,omitempty"` // how often each partition was cleaned
-	Writes     map[string]int       `json:"writes,omitempty"`  // number of writes, by file
+	Switches   int                  `json:"switches"`            // number of completed compute switches
+	Cleaned    []int                `json:"cleaned,omitempty"`   // how often each partition was cleaned
+	Isolation  string               `json:"isolation,omitempty"` // enforce_isolation; "" if the driver has none
+	Writes     map[string]int       `json:"writes,omitempty"`    // number of writes, by file
 }
 
 // Mode returns the present modes of the GPU.

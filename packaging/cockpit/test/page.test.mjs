@@ -39,12 +39,12 @@ const account = () => ({
     expected: { missing: ["0000:26:00.0"] },
 });
 
-test("the memory allocation is shown if it is not the driver's default", () => {
+test("settings are shown if they are not the driver's default", () => {
     const a = account();
-    Object.assign(a.gpus[0].mode, { memory_allocation: "all" });
+    Object.assign(a.gpus[0].mode, { memory_allocation: "all", isolation: "on" });
     Object.assign(a.gpus[0].want, { memory_allocation: "capping" });
     const [card] = model(a).gpus;
-    assert.equal(card.mode, "CPX/NPS4 (memory all)");
+    assert.equal(card.mode, "CPX/NPS4 (memory all) (isolated)");
     assert.equal(card.want, "CPX/NPS4");
 });
 

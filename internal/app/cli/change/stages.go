@@ -53,6 +53,8 @@ func (s stage) text() string {
 		what = "switch " + gpus + " to " + s.to()
 	case s.kind == partition.SetAllocation:
 		what = "set the memory allocation of " + gpus + " to " + s.to()
+	case s.kind == partition.SetIsolation:
+		what = "set the isolation of " + gpus + " to " + s.to()
 	case s.kind == partition.DestroyInstances:
 		what = "destroy MIG instances of " + gpus
 	case s.kind == partition.SetMIGMode:

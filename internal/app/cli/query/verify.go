@@ -90,6 +90,14 @@ func (o Verification) print(con *console.Console) {
 		con.Println(o.Expected.Text(o.GPUs))
 	}
 	for _, f := range o.Differences {
-		con.Printf("%s: mode differs from profile %s (found %s, want %s)\n", f.Address, o.Profile, f.Mode, f.Want)
+		con.Printf("%s: mode differs from profile %s (found %s, want %s)\n", f.Address, o.Profile, withSettings(f.Mode), withSettings(f.Want))
 	}
+}
+
+// withSettings returns the shape with the settings that are not the driver's default.
+func withSettings(s partition.Shape) string {
+	if s.MIG != nil {
+		return s.String()
+	}
+	return gather.Shape(s).String()
 }

@@ -84,6 +84,7 @@ max-down = 2
 compute = "CPX"
 memory  = "NPS4"
 memory-allocation = "all"
+isolation = true
 
 [profiles.mixed]
 memory = "NPS1"
@@ -95,6 +96,7 @@ count   = 2
 compute = "DPX"
 gpus    = ["0c:00.0"]
 memory-allocation = "capping"
+isolation = false
 [[profiles.mixed.group]]
 compute = "SPX"
 count   = "rest"

@@ -116,7 +116,7 @@ func gpus(devices []gpu.Device, want partition.Layout) []status.GPU {
 // Shape converts a shape for the status.
 func Shape(s partition.Shape) status.Shape {
 	if s.MIG == nil {
-		return status.Shape{Compute: string(s.Compute), Memory: string(s.Memory), Allocation: string(s.Allocation)}
+		return status.Shape{Compute: string(s.Compute), Memory: string(s.Memory), Allocation: string(s.Allocation), Isolation: string(s.Isolation)}
 	}
 	if names := s.MIG.Names(); len(names) > 0 {
 		return status.Shape{Slices: names}
