@@ -191,6 +191,7 @@ func doors() map[string]string {
 		"selection.openAdminFile": escapes,
 
 		// dcm's own
+		"runstate.AllAsked":            own,
 		"runstate.State.UnmarshalJSON": own,
 		"statefile.File.Read":          own,
 		"statefile.File.text":          own,

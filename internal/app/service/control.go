@@ -102,9 +102,9 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, chosen dbusapi.Sel
 	}
 	// The event of the written file may begin the run before the request does.
 	cause := c.cause(who, called+"("+profile+") was called over D-Bus")
-	_ = c.host.Note(cause)                             // without it the request still has the cause
-	defer func() { _, _ = c.host.Signed(cause.Who) }() // removes a note that no run has taken
+	note, _ := c.host.Note(cause, &runstate.Selection{Profile: config.OrEmpty(profile)}) // without it the request still has the cause
 	if err := c.choose(ctx, chosen); err != nil {
+		_ = c.host.Forget(note) // otherwise it expires
 		return "", err
 	}
 	s, err := c.request(ctx, cause)

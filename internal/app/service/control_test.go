@@ -106,7 +106,7 @@ func TestApply_LeavesTheCallersNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, shown := answeringWith(t, h, runstate.State{Phase: runstate.Idle})
-	if err := h.Sign([]string{"dcm", "apply", "whole", "--rolling"}); err != nil {
+	if _, err := h.Note(h.Asked([]string{"dcm", "apply", "whole", "--rolling"}), &runstate.Selection{Profile: "whole", Rolling: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Apply(t.Context(), dbusapi.Caller{UID: 0, PID: os.Getpid()}); err != nil {
@@ -115,8 +115,8 @@ func TestApply_LeavesTheCallersNote(t *testing.T) {
 	if got, want := <-shown.reasons, "Apply() was called over D-Bus"; got.Why != want {
 		t.Errorf("the reason is %q, want %q", got.Why, want)
 	}
-	if note, err := h.Signed(nil); err != nil || note.Why != "dcm apply whole --rolling" {
-		t.Errorf("the note for the loop is %+v, %v", note, err)
+	if notes, err := h.Notes(); err != nil || len(notes) != 1 || notes[0].Asked.Why != "dcm apply whole --rolling" {
+		t.Errorf("the notes for the loop are %+v, %v", notes, err)
 	}
 }
 

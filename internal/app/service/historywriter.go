@@ -42,12 +42,22 @@ func (c *historyWriter) note(r runstate.Run) {
 	}
 }
 
-// noted takes the note of a command of dcm that has edited the configuration or started the daemon:
-// the command and its user. It is zero if there is no recent note.
-func noted(h *host.Host, by *runstate.Who, log *slog.Logger) runstate.Asked {
-	asked, err := h.Signed(by)
+// notes are the notes of commands. It implements [daemon.Notes].
+type notes struct {
+	host *host.Host
+	log  *slog.Logger
+}
+
+func (n notes) Read() []runstate.Note {
+	list, err := n.host.Notes()
 	if err != nil {
-		log.Warn(err.Error())
+		n.log.Warn(err.Error())
 	}
-	return asked
+	return list
+}
+
+func (n notes) Forget(one runstate.Note) {
+	if err := n.host.Forget(one); err != nil {
+		n.log.Warn(err.Error())
+	}
 }

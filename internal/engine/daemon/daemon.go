@@ -4,6 +4,7 @@
 //
 //	run.go          waits for events
 //	look.go         starts a pass after an event
+//	announce.go     takes up the selections of commands
 //	decide.go       one pass: a comparison, and at most one restart
 //	restart.go      decides whether a restart would help
 //	scope.go        chooses the units that it concerns
@@ -85,9 +86,7 @@ type Daemon struct {
 
 	Requests <-chan Request // programs request a check; nil: none can
 
-	// Noted takes the note of a dcm command about its edit, its request or its start of the daemon. It returns zero if
-	// there is none, or, if by is not nil, none of that process.
-	Noted func(by *runstate.Who) runstate.Asked
+	Notes Notes // of commands about their selections and requests
 
 	Limits Limits
 }

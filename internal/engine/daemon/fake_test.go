@@ -67,7 +67,7 @@ type host struct {
 	due         bool  // the reservations have changed
 	notDue      error // why no partitions can be chosen for them
 	unmet       bool
-	noted       runstate.Asked             // the note of a command
+	noted       []runstate.Note            // the notes of commands
 	unpublished bool                       // the published list of partitions does not match the GPUs
 	looked      int                        // passes that have ended
 	choice      systemd.Unit               // the state of dcm-reserve.service after its run
@@ -196,16 +196,7 @@ func (h *host) start() <-chan error {
 			defer h.mu.Unlock()
 			return h.due, h.notDue
 		},
-		Noted: func(by *runstate.Who) runstate.Asked {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			note := h.noted
-			if by != nil && !by.SameProcess(note.Who) {
-				return runstate.Asked{}
-			}
-			h.noted = runstate.Asked{}
-			return note
-		},
+		Notes:    (*notes)(h),
 		Unmet:    func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.unmet },
 		Dial:     func(context.Context) (PID1, error) { return h.pid1(), nil },
 		DialWait: func(context.Context) (PID1, error) { return h.pid1(), nil },

@@ -103,7 +103,7 @@ func (l *loop) next(ctx context.Context) {
 	due := l.due
 	l.due = nothingDue
 	if due == lookAgain {
-		l.look(ctx, l.requests.again("a change during the last check"))
+		l.look(ctx, runstate.Asked{Why: "a change during the last check"})
 		return
 	}
 	if due == compareDue && l.reread(ctx, true) {
@@ -134,7 +134,6 @@ func (l *loop) succeeded(r result) {
 		l.attempts, l.report.failure, l.state.Tries = make(attempts), "", 0
 	}
 	l.drift.countRepair(r)
-	l.requests.done()
 	phase := runstate.InSync
 	switch {
 	case !l.usable:

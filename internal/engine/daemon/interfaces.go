@@ -46,6 +46,13 @@ type WithheldClients interface {
 	Clear() error
 }
 
+// Notes are the files that commands write before they make a selection or a request.
+type Notes interface {
+	Read() []runstate.Note // in the order of their times
+	// Forget removes a note, whose content a saved state has.
+	Forget(runstate.Note)
+}
+
 // UseWatcher waits until a GPU is no longer in use.
 type UseWatcher interface {
 	// AwaitExit returns when one of the processes has ended, or ctx has.

@@ -21,14 +21,15 @@ func (l *loop) look(ctx context.Context, asked runstate.Asked) {
 	l.begin(ctx)
 }
 
-// onRequest begins a pass for a request. A command of dcm has noted how the change is made. If the note was taken,
-// the command's edit has begun a pass or a change in rounds. The request waits for its end: another pass would
-// repeat a change that fails.
+// onRequest begins a pass for a request. A command of dcm has written a note. If the note was taken, the command's
+// edit has begun a pass or a change in rounds. The request waits for its end: another pass would repeat a change
+// that fails.
 func (l *loop) onRequest(ctx context.Context, r Request) {
 	who := r.Asked.Who
 	var note runstate.Asked
 	if who != nil {
-		note = l.Noted(who)
+		l.state.readNotes()
+		note = l.state.noted(who)
 	}
 	if note.Why != "" {
 		r.Asked = note
@@ -64,8 +65,8 @@ func (l *loop) reread(ctx context.Context, decided bool) bool {
 		return false
 	}
 	l.report.looking(why)
-	l.requests.note(l.Noted(nil))
-	l.requests.note(l.requests.continued(why, l.state.Progress))
+	l.requests.note(l.state.noted(nil))
+	l.requests.note(runstate.Asked{Why: why})
 	l.begin(ctx)
 	return true
 }
@@ -97,7 +98,7 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 	if !l.ready.reached || ignored && !l.GPUs.DriverUnloaded() {
 		return
 	}
-	p := l.newPass(l.requests.continued(deviceEvent, l.state.Progress))
+	p := l.newPass(runstate.Asked{Why: deviceEvent})
 	p.byDevice, p.before, p.tooSoon = true, l.drift.fingerprint, l.drift.tooSoon()
 	l.run(ctx, p)
 }
@@ -111,7 +112,7 @@ func (l *loop) newPass(why runstate.Asked) *pass {
 	f := failuresIn(l.state.State, l.previous, l.settings)
 	f.fresh = !l.ready.reached
 	return &pass{
-		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: why, forced: l.requests.forced,
+		Daemon: l.Daemon, log: log, settings: l.settings, usable: l.usable, asked: l.state.manner(why), forced: l.requests.forced,
 		failures: f, failedStarts: l.failedStarts, dropins: &l.dropins, conn: conn,
 		gpus:   &observer{gpus: l.GPUs, timeout: orDefault(l.settings.Timeout, defaultDeviceTimeout), history: l.drift.history},
 		starts: &starter{conn: conn, log: log, require: l.settings.Require, partly: l.settings.mayFailPartly(), withheld: l.Withheld.Read, clients: l.Limits.Clients, pending: pendingIn(l.state.State), driverUnloaded: l.GPUs.DriverUnloaded},
@@ -121,6 +122,7 @@ func (l *loop) newPass(why runstate.Asked) *pass {
 // run starts a pass. Before the pass restarts a unit, the loop saves its intent.
 func (l *loop) run(ctx context.Context, p *pass) {
 	results := make(chan result, 1)
+	l.state.ageNotes()
 	l.pass = results
 	p.unseen = l.unseenUse(ctx)
 	p.begin = func(i intent) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"dcm/internal/engine/runstate"
 )
@@ -97,8 +98,13 @@ func (l *loop) configure(ctx context.Context) error {
 	}
 	if l.state.Config != "" {
 		l.log.Info("the configuration is valid again")
+		l.state.notes.idleSince = time.Now() // it hid the selections of commands
 	}
 	l.state.Config = ""
+	if l.pass == nil {
+		l.state.ageNotes()
+	}
+	l.state.choose(s)
 	l.adopt(s)
 	return nil
 }

@@ -41,29 +41,6 @@ func (q *requests) note(a runstate.Asked) {
 	}
 }
 
-// again returns the reason of another attempt, which is made in the same way as the first one.
-func (q *requests) again(why string) runstate.Asked {
-	return runstate.Asked{Why: why, Rolling: q.first.Rolling, IgnoreBudget: q.first.IgnoreBudget}
-}
-
-// continued returns a reason for a pass. If a change in rounds has progress, the pass continues it.
-func (q *requests) continued(why string, progress *runstate.Progress) runstate.Asked {
-	return runstate.Asked{Why: why, Rolling: progress != nil && q.first.Rolling}
-}
-
-// resumed returns the reason of the first pass. If the previous daemon has begun a change in rounds for the
-// settings with this hash, the pass makes it in the same way.
-func resumed(previous runstate.State, hash string) runstate.Asked {
-	out := runstate.Asked{Why: "the daemon was started"}
-	if before := previous.Asked; before != nil && previous.Progress != nil && previous.Wish == hash {
-		out.Rolling, out.IgnoreBudget = before.Rolling, before.IgnoreBudget
-	}
-	return out
-}
-
-// done forgets how the last change was made.
-func (q *requests) done() { q.first.Rolling, q.first.IgnoreBudget = false, false }
-
 // take returns the reason of the pass that begins. A retry, and a later round of a change, have the reason
 // of the first attempt.
 func (q *requests) take(round bool) runstate.Asked {

@@ -211,7 +211,7 @@ func TestRequest_AfterItsOwnEdit(t *testing.T) {
 			h.until("in sync", phase(runstate.InSync))
 			running, release, runs := make(chan struct{}, 2), make(chan struct{}), 0
 			h.set(func() {
-				h.steps, h.noted = 3, runstate.Asked{Why: "dcm use pair", Who: &runstate.Who{PID: 7, Sudo: "ada"}}
+				h.steps, h.noted = 3, []runstate.Note{note("dcm use pair", &runstate.Who{PID: 7, Sudo: "ada"}, nil)}
 				h.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
 					h.mu.Unlock()
 					runs++
@@ -239,7 +239,7 @@ func TestRequest_AfterItsOwnEdit(t *testing.T) {
 // A request takes the note of its process, and leaves that of another one. A reload takes any note: the command
 // that has edited the configuration may have requested it.
 func TestRequest_TakesNoteOfItsProcess(t *testing.T) {
-	noted := runstate.Asked{Why: "dcm apply pair", Who: &runstate.Who{PID: 7}}
+	noted := note("dcm apply pair", &runstate.Who{PID: 7}, nil)
 	for _, tt := range []struct {
 		name    string
 		request func(*host)
@@ -255,16 +255,19 @@ func TestRequest_TakesNoteOfItsProcess(t *testing.T) {
 			h := newHost(t)
 			h.start()
 			h.until("in sync", phase(runstate.InSync))
-			h.set(func() { h.steps, h.noted = 1, noted })
+			h.set(func() { h.steps, h.noted = 1, []runstate.Note{noted} })
 			tt.request(h)
 			s := h.until("applying", phase(runstate.Applying))
-			h.until("in sync", phase(runstate.InSync))
+			last := h.until("in sync", phase(runstate.InSync))
 			if s.Asked == nil || s.Asked.Why != tt.want {
 				t.Errorf("the run was requested by %+v, want %q", s.Asked, tt.want)
 			}
+			if left := len(last.Announced) > 0; left != tt.left {
+				t.Errorf("the note is left: %t, want %t", left, tt.left)
+			}
 			h.set(func() {
-				if left := h.noted.Why != ""; left != tt.left {
-					t.Errorf("the note is left: %t, want %t", left, tt.left)
+				if len(h.noted) > 0 {
+					t.Errorf("the files of notes are left: %v", h.noted)
 				}
 			})
 		})
@@ -296,7 +299,7 @@ func TestAsked_SavedBeforeRun(t *testing.T) {
 	if got, want := asked(func() { h.changed <- struct{}{} }), "the configuration changed"; got != want {
 		t.Errorf("after an edit: %q, want %q", got, want)
 	}
-	h.set(func() { h.noted = runstate.Asked{Why: "dcm use cpx-fast", Who: &runstate.Who{User: "root"}} })
+	h.set(func() { h.noted = []runstate.Note{note("dcm use cpx-fast", &runstate.Who{User: "root"}, nil)} })
 	if got, want := asked(func() { h.changed <- struct{}{} }), "dcm use cpx-fast, by root"; got != want {
 		t.Errorf("after the edit of a command: %q, want %q", got, want)
 	}

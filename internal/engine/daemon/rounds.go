@@ -244,14 +244,22 @@ func (p *pass) limits() limits {
 
 // separable returns an error if one GPU has to change after the other, and the change cannot be made so.
 func (l limits) separable(s *Scope) *runstate.Error {
-	switch {
-	case !l.single || s != nil && (s.Part != nil || s.repeats):
+	if !l.single || s != nil && s.repeats {
 		return nil
-	case s == nil:
-		return &runstate.Error{Text: "the change concerns all GPUs, and cannot be made one GPU after another", Hint: "dcm apply makes it for all GPUs together"}
 	}
-	return &runstate.Error{Text: "all GPUs of a change succeed or fail together, so it cannot be made one GPU after another",
-		Hint: `set unit-of-change = "gpu" and on-failure = "rollback" in [apply]`}
+	return s.Inseparable()
+}
+
+// Inseparable returns an error if the GPUs of a change cannot change one after another. A nil scope is the whole node.
+func (s *Scope) Inseparable() *runstate.Error {
+	switch {
+	case s == nil:
+		return &runstate.Error{Text: "the change concerns all GPUs, and cannot be made one GPU after another", Hint: "dcm apply PROFILE makes it for all GPUs together"}
+	case s.Part == nil:
+		return &runstate.Error{Text: "all GPUs of a change succeed or fail together, so it cannot be made one GPU after another",
+			Hint: `set unit-of-change = "gpu" and on-failure = "rollback" in [apply]`}
+	}
+	return nil
 }
 
 // narrow reduces a chosen restart to the next round. If the round cannot begin now, it returns the

@@ -303,7 +303,7 @@ func TestRounds_TooLarge(t *testing.T) {
 			if got := f.arounds(); s.Error.Text != tt.want || s.Error.Transient || got != "" {
 				t.Errorf("error %+v, rounds %q; want %q", s.Error, got, tt.want)
 			}
-			f.requests <- Request{Asked: runstate.Asked{Why: "dcm apply --ignore-budget", IgnoreBudget: true}, Done: make(chan runstate.State, 1)}
+			f.command("dcm apply --ignore-budget", runstate.Selection{IgnoreBudget: true})
 			f.until("profile on the GPUs", phase(runstate.InSync))
 			f.tick()
 			if got := f.arounds(); got != "all" {
@@ -320,8 +320,7 @@ func TestRounds_RollingRefused(t *testing.T) {
 		f.start()
 		f.until("no change", phase(runstate.InSync))
 		f.set(func() { f.differ("0 1"); given(f) })
-		done := make(chan runstate.State, 1)
-		f.requests <- Request{Asked: runstate.Asked{Why: "dcm apply --rolling", Rolling: true}, Done: done}
+		done := f.command("dcm apply --rolling", runstate.Selection{Rolling: true})
 		if s := <-done; s.Phase != runstate.Stuck || !strings.Contains(s.Error.Text, "one GPU after another") || f.arounds() != "" {
 			t.Errorf("answer %s, %+v, want a refusal", s.Phase, s.Error)
 		}
@@ -335,8 +334,7 @@ func TestRounds_Rolling(t *testing.T) {
 	f.start()
 	f.until("no change", phase(runstate.InSync))
 	f.set(func() { f.differ("0 1 2") })
-	done := make(chan runstate.State, 1)
-	f.requests <- Request{Asked: runstate.Asked{Why: "dcm apply --rolling", Rolling: true}, Done: done}
+	done := f.command("dcm apply --rolling", runstate.Selection{Rolling: true})
 	if s := <-done; s.Phase != runstate.InSync {
 		t.Errorf("answer %s, want that of the last round", s.Phase)
 	}
@@ -345,7 +343,7 @@ func TestRounds_Rolling(t *testing.T) {
 		t.Errorf("rounds %q, want one unit in each", got)
 	}
 	f.set(func() { f.differ("3 4") })
-	f.initial = runstate.State{Wish: f.settings.hash(), Phase: runstate.Rolling, Progress: &runstate.Progress{Done: 5, Total: 8}, Asked: &runstate.Asked{Why: "x", Rolling: true}}
+	f.initial = runstate.State{Wish: f.settings.hash(), Phase: runstate.Rolling, Progress: &runstate.Progress{Done: 5, Total: 8}, Selection: &runstate.Selection{Profile: "cpx", Rolling: true}}
 	f.stop()
 	f.left()
 	f.start()
@@ -364,8 +362,7 @@ func TestRounds_RollingContinues(t *testing.T) {
 	f.start()
 	f.until("no change", phase(runstate.InSync))
 	f.set(func() { f.differ("0 1 2"); f.down("w7.service", "failed") })
-	done := make(chan runstate.State, 1)
-	f.requests <- Request{Asked: runstate.Asked{Why: "dcm apply --rolling", Rolling: true}, Done: done}
+	done := f.command("dcm apply --rolling", runstate.Selection{Rolling: true})
 	if s := <-done; s.Phase != runstate.Waiting || s.Error.Text != "one GPU changes at a time, and these clients are down: w7.service (failed)" {
 		t.Errorf("answer %s, %+v, want that it waits for w7", s.Phase, s.Error)
 	}

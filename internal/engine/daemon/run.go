@@ -25,7 +25,7 @@ func (d *Daemon) Run(ctx context.Context, previous runstate.State) error {
 	d.Limits.Retry.Most = orDefault(d.Limits.Retry.Most, maxRetryDelay)
 	l := &loop{
 		Daemon: d, log: d.Log, previous: previous,
-		state:  published{State: previous, save: d.Save, notify: d.Notify, log: d.Log},
+		state:  published{State: previous, save: d.Save, notify: d.Notify, log: d.Log, notes: announced{files: d.Notes, idleSince: time.Now()}},
 		origin: origin{dial: d.Dial, log: d.Log}, waker: newWaker(d.Use, d.DialWait), report: reporter{log: d.Log},
 		dropins:  dropinLoader{stale: d.Stale, unwritten: d.Unwritten},
 		starting: make(chan intent), attempts: make(attempts),
@@ -62,8 +62,8 @@ func (l *loop) start(ctx context.Context) error {
 		}
 	}
 	l.state.announce()
-	l.requests.note(l.Noted(nil))
-	l.requests.note(resumed(l.previous, l.settings.hash()))
+	l.requests.note(l.state.noted(nil))
+	l.requests.note(runstate.Asked{Why: "the daemon was started"})
 	l.begin(ctx)
 	return nil
 }
@@ -87,18 +87,19 @@ func (l *loop) event(ctx context.Context) error {
 		warn(l.log, l.Lifecycle.Reloading())
 		l.ready.reloading = true
 		l.requests.forced = true
-		l.requests.note(l.Noted(nil))
+		l.state.readNotes()
+		l.requests.note(l.state.noted(nil))
 		l.look(ctx, runstate.Asked{Why: "reload requested"})
 	case r := <-l.Requests:
 		l.onRequest(ctx, r)
 	case <-l.waker.retry:
 		l.look(ctx, runstate.Asked{}) // the retry was reported with the failure
 	case why := <-l.waker.freed:
-		l.look(ctx, l.requests.again(why))
+		l.look(ctx, runstate.Asked{Why: why})
 	case i := <-l.starting:
 		i.saved <- l.state.saveIntent(i, l.settings.hash())
 	case r := <-l.pass:
-		l.pass = nil
+		l.pass, l.state.notes.idleSince = nil, time.Now()
 		return l.finish(ctx, r)
 	}
 	return nil

@@ -18,6 +18,7 @@ type published struct {
 	notify Notifier
 	log    *slog.Logger
 	line   string // the status line that was sent last
+	notes  announced
 }
 
 // enter changes the phase. It is published with the rest of the state.
@@ -41,7 +42,11 @@ func (s *published) publish() error {
 			s.log.Warn(err.Error())
 		}
 	}
-	return s.save(s.State)
+	err := s.save(s.State)
+	if err == nil {
+		s.notes.saved()
+	}
+	return err
 }
 
 // intent is a run that is about to begin. The pass continues when it is saved.

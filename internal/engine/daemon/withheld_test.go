@@ -176,8 +176,7 @@ func TestWithheld_Rounds(t *testing.T) {
 			return u, r, err
 		}
 		x.set(func() { x.fails["3"] = true; x.differ("2 3 4") })
-		done := make(chan runstate.State, 1)
-		x.requests <- Request{Asked: runstate.Asked{Why: "test", Rolling: rolling}, Done: done}
+		x.command("test", runstate.Selection{Rolling: rolling})
 		x.until("profile on the GPUs", func(s runstate.State) bool { x.started(); return s.Phase == runstate.InSync })
 		x.tick()
 		x.started()

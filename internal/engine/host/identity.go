@@ -1,12 +1,10 @@
 package host
 
 import (
-	"errors"
 	"os"
 	"os/user"
 	"strconv"
 	"strings"
-	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
@@ -59,35 +57,7 @@ func userName(id string) string {
 	return sanitize.Text(u.Username)
 }
 
-// Sign writes the note for the daemon that is about to start: the command and its user.
-func (h *Host) Sign(command []string) error { return h.Note(h.Asked(command)) }
-
 // Asked returns this process as the one that requests a run by a command.
 func (h *Host) Asked(command []string) runstate.Asked {
 	return runstate.Asked{Why: sanitize.Text(strings.Join(command, " ")), Who: h.Self()}
-}
-
-// Note writes the reason of the run that the next edit or start of the daemon begins.
-func (h *Host) Note(asked runstate.Asked) error {
-	return runstate.AskedIn(h.Runtime()).Write(runstate.Note{Time: time.Now(), Asked: asked})
-}
-
-// noteTTL is the maximum age of a note when the daemon reads it.
-const noteTTL = time.Minute
-
-// Signed removes the note and returns its content, zero if there is no recent one. If by is not nil, a note of
-// another process stays.
-func (h *Host) Signed(by *runstate.Who) (runstate.Asked, error) {
-	note, err := runstate.AskedIn(h.Runtime()).Valid()
-	if note == nil && err == nil {
-		return runstate.Asked{}, nil
-	}
-	if by != nil && note != nil && !by.SameProcess(note.Asked.Who) {
-		return runstate.Asked{}, err
-	}
-	err = errors.Join(err, runstate.AskedIn(h.Runtime()).Remove())
-	if note == nil || time.Since(note.Time).Abs() > noteTTL {
-		return runstate.Asked{}, err
-	}
-	return note.Asked, err
 }

@@ -2,6 +2,7 @@ package runstate
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -62,24 +63,53 @@ func (w Who) String() string {
 	return text
 }
 
-// AskedFile is the note that a command of root writes before it restarts the daemon, since systemd
-// does not report the caller of a start. The daemon reads and removes it.
-const AskedFile = "asked.json"
-
 // WaitingFile is the note of the command that waits until leases have ended.
 const WaitingFile = "when-idle.json"
 
-// Note is the content of these files.
+// Note is what a command writes before it makes a selection, or a request to the daemon. systemd does not report
+// the caller of a start, and the event of an edit has none. Each note has a file of its own, which the daemon removes
+// when its state has the content.
 type Note struct {
-	Version int       `json:"version"`
-	Time    time.Time `json:"time"`
-	Asked   Asked     `json:"asked"`
+	Version   int        `json:"version"`
+	Time      time.Time  `json:"time"`
+	Asked     Asked      `json:"asked"`
+	Selection *Selection `json:"selection,omitempty"` // that the command is about to make; nil: none
 
 	GPUs []partition.Address `json:"gpus,omitempty"` // whose leases the command waits for; none: all
 }
 
-// AskedIn returns AskedFile in the runtime directory.
-func AskedIn(dir string) statefile.File[Note] { return noteIn(dir, AskedFile) }
+// Announcement is the note of a command that the daemon has read.
+type Announcement struct {
+	Time      time.Time     `json:"time"`
+	Asked     Asked         `json:"asked"`
+	Selection *Selection    `json:"selection,omitempty"` // nil: none, or the daemon has taken it up
+	Requested bool          `json:"requested,omitempty"` // the command has written the selection, and called the daemon
+	Idle      time.Duration `json:"idle,omitempty"`      // how long the daemon was idle since
+}
+
+// Same reports whether both are one note of one command.
+func (n Note) Same(other Note) bool {
+	return n.Time.Equal(other.Time) && n.Asked.Why == other.Asked.Why
+}
+
+// AskedIn returns the file of a command's note in the runtime directory.
+func AskedIn(dir string, n Note) statefile.File[Note] {
+	pid := 0
+	if n.Asked.Who != nil {
+		pid = n.Asked.Who.PID
+	}
+	return noteIn(dir, fmt.Sprintf("asked-%d-%d.json", pid, n.Time.UnixNano()))
+}
+
+// AllAsked returns the files of all notes.
+func AllAsked(dir string) []statefile.File[Note] {
+	names, _ := filepath.Glob(filepath.Join(dir, "asked-*.json")) // the pattern is valid
+	out := make([]statefile.File[Note], len(names))
+	for i, name := range names {
+		out[i] = noteIn(dir, filepath.Base(name))
+	}
+	return out
+}
 
 // WaitingIn returns WaitingFile in the runtime directory.
 func WaitingIn(dir string) statefile.File[Note] { return noteIn(dir, WaitingFile) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// UnmarshalJSON also reads the pending starts of version 0.1.0 and earlier: a list of units and a map of their
-// invocations. A package upgrade keeps the file.
+// UnmarshalJSON also reads what version 0.1.0 and earlier have written: the pending starts as a list of units and a
+// map of their invocations, and how a change in rounds is made with its reason. A package upgrade keeps the file.
 func (s *State) UnmarshalJSON(text []byte) error {
 	type plain State
 	var earlier struct {
@@ -16,6 +16,9 @@ func (s *State) UnmarshalJSON(text []byte) error {
 	}
 	if err := json.Unmarshal(text, (*plain)(s)); err != nil {
 		return err
+	}
+	if s.Selection == nil && s.Asked != nil && s.Progress != nil {
+		s.Selection = &Selection{Profile: s.Profile, Rolling: s.Asked.Rolling, IgnoreBudget: s.Asked.IgnoreBudget}
 	}
 	if s.Pending != nil || json.Unmarshal(text, &earlier) != nil {
 		return nil

@@ -20,7 +20,9 @@ func Invalid(dir, known string) []*statefile.InvalidError {
 	add(problem(RunIn(dir)))
 	add(problem(GuardIn(dir)))
 	add(problem(discoveredIn(dir)))
-	add(problem(AskedIn(dir)))
+	for _, note := range AllAsked(dir) {
+		add(problem(note))
+	}
 	add(problem(WaitingIn(dir)))
 	add(problem(KnownIn(known)))
 	return out

@@ -196,6 +196,9 @@ type State struct {
 	Asked    *Asked        `json:"asked,omitempty"`    // its reason, and who requested it
 	Unseen   *Use          `json:"unseen,omitempty"`   // no restart is requested until this use has fallen
 
+	Selection *Selection     `json:"selection,omitempty"` // in effect; nil: the daemon has read none
+	Announced []Announcement `json:"announced,omitempty"` // by commands
+
 	Pending PendingStarts `json:"pending_starts,omitempty"`
 
 	Left []partition.Address `json:"left,omitempty"` // GPUs that dcm leaves as they are until the holders have ended

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"dcm/internal/app/plan"
+	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/daemon"
 	"dcm/internal/engine/runstate"
@@ -52,20 +54,20 @@ func (w *world) make(verb, argument string) error {
 	switch verb {
 	case "use":
 		w.checks.commanded(false)
-		w.command("dcm use "+argument, runstate.Asked{}, func() {
+		w.command("dcm use "+argument, &runstate.Selection{Profile: argument}, func() {
 			w.files.profile, w.files.selection = argument, ""
 			w.edit()
 		})
 	case "apply":
 		return w.apply(argument)
 	case "edit":
-		w.checks.commanded(false)
 		switch argument {
 		case "broken":
 			w.files.admin += "\nbroken = ["
 		case "comment":
 			w.files.admin += "\n# a comment"
 		default:
+			w.checks.commanded(false)
 			w.files.profile = argument
 			w.edit()
 		}
@@ -133,15 +135,47 @@ func (w *world) make(verb, argument string) error {
 	return nil
 }
 
+// selects returns the selection of dcm apply, nil if it makes none.
+func selects(cfg *config.Config, profile string, rolling bool) *runstate.Selection {
+	switch {
+	case profile == "--clear" && cfg != nil:
+		profile = cfg.Persistent
+	case profile == "" && rolling && cfg != nil:
+		profile = cfg.Selected
+	case profile == "":
+		return nil
+	}
+	return &runstate.Selection{Profile: profile, Rolling: rolling}
+}
+
+// refuses reports whether dcm apply refuses a selection before it writes anything.
+func (w *world) refuses(cfg *config.Config, s runstate.Selection) bool {
+	if cfg == nil || s.Profile != "" && !slices.Contains(cfg.Names(), s.Profile) || s.Rolling && !cfg.Rounds() {
+		return true
+	}
+	if !s.Rolling || s.Profile == "" {
+		return false
+	}
+	profile, err := cfg.Lookup(s.Profile)
+	if err != nil {
+		return true
+	}
+	d, err := apply.Compare(w.gpus.devices(), profile)
+	return err != nil || len(d.Steps) > 0 && plan.ScopeOf(w.files.partitions, cfg, d).Inseparable() != nil
+}
+
 func (w *world) apply(argument string) error {
 	profile, rolling := strings.CutSuffix(argument, "--rolling")
 	profile = strings.TrimSpace(profile)
-	w.checks.commanded(rolling)
 	cfg, _ := w.effective()
-	if profile != "" && profile != "--clear" && (cfg == nil || !slices.Contains(cfg.Names(), profile)) {
-		return nil // the command refuses it
+	s := selects(cfg, profile, rolling)
+	if s != nil && w.refuses(cfg, *s) {
+		return nil
 	}
-	w.command("dcm apply "+argument, runstate.Asked{Rolling: rolling}, func() {
+	if s != nil {
+		w.checks.commanded(rolling)
+	}
+	w.command("dcm apply "+argument, s, func() {
 		switch now, _ := w.effective(); {
 		case profile == "--clear":
 			w.files.selection = ""
@@ -189,13 +223,15 @@ func (w *world) schedule(argument string) (err error) {
 
 // command is a command of the administrator: it writes a note and the selection, and has the daemon apply it.
 // A call that the daemon does not answer is repeated, as package dbusapi does.
-func (w *world) command(line string, asked runstate.Asked, choose func()) {
+func (w *world) command(line string, s *runstate.Selection, choose func()) {
 	p := w.newProcess("", line)
-	p.command, p.rolling = true, asked.Rolling
+	p.command, p.rolling = true, s != nil && s.Rolling
 	who := &runstate.Who{PID: p.pid, User: "root"}
-	asked.Why, asked.Who = line, who
+	asked := runstate.Asked{Why: line, Who: who}
 	go func() {
-		p.effect("write the note", func() { w.files.note = &runstate.Note{Time: time.Now(), Asked: asked} })
+		p.effect("write the note", func() {
+			w.files.notes = append(w.files.notes, runstate.Note{Time: time.Now(), Asked: asked, Selection: s})
+		})
 		p.effect("select", choose)
 		text := p.call(runstate.Asked{Why: "Apply() was called over D-Bus", Who: who})
 		p.effect("result: "+text, func() {})
@@ -331,7 +367,7 @@ func random(seed uint64) script {
 		case n < 48:
 			action = fmt.Sprintf("kill %s %d%s", pick("run", "run", "daemon"), 1+r.IntN(40), pick("", " after"))
 			if r.IntN(3) == 0 {
-				action = "kill " + pick("run after modprobe -r", "run before modprobe has", "run after switched", "daemon after save the state: applying", "daemon before save the state: in-sync", "daemon after read the note")
+				action = "kill " + pick("run after modprobe -r", "run before modprobe has", "run after switched", "daemon after save the state: applying", "daemon before save the state: in-sync", "daemon after read the notes")
 			}
 		case n < 54:
 			action = pick("kill daemon", "kill run", "restart dcm", "reload dcm")

@@ -261,10 +261,10 @@ func (c *checks) rolling() {
 		switch {
 		case c.refused:
 			why += ", after it was refused"
-		case c.restarted:
-			why += ", after the daemon has ended"
 		case !c.w.gpus.present(c.w.gpus.addresses()):
 			why += ", while a GPU is away"
+		case c.restarted:
+			why += ", after the daemon has ended"
 		}
 		c.violated(oneAtATime, "%d clients are down; the run was requested by: %s", len(down), why)
 	}

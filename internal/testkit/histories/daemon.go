@@ -204,11 +204,8 @@ func (p *process) loop() *daemon.Daemon {
 		Explain:  apply.Explain,
 		Host:     rebooter{p},
 		Notify:   notifier{p}, Lifecycle: notifier{p},
-		Log: w.logger(p),
-		Noted: func(by *runstate.Who) (asked runstate.Asked) {
-			p.effect("read the note", func() { asked = w.files.signed(by) })
-			return asked
-		},
+		Log:     w.logger(p),
+		Notes:   noteFiles{p},
 		Changed: p.events.changed, Devices: p.events.devices, Hangup: p.events.hangup, Requests: p.events.requests,
 		Limits: daemon.Limits{Retry: daemon.Backoff{Random: func(n int64) int64 { return w.random(n, p.name()+time.Since(w.began).String()) }}},
 	}

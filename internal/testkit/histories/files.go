@@ -20,7 +20,7 @@ type files struct {
 	options   map[string]bool // what differs from the first configuration, see [files.toggle]
 	selection string          // the selection until reboot; "": there is none
 
-	note       *runstate.Note
+	notes      []runstate.Note
 	state      *runstate.State
 	run        *runstate.Run
 	partitions *runstate.Partitions
@@ -131,18 +131,24 @@ func untilReboot(profile, instead string) string {
 	return "profile = \"" + profile + "\"\ninstead = \"" + instead + "\"\n"
 }
 
-// signed removes the note and returns its content, as [host.Host.Signed]. The caller holds mu.
-func (f *files) signed(by *runstate.Who) runstate.Asked {
-	const noteTTL = time.Minute
-	note := f.note
-	if note == nil || by != nil && !by.SameProcess(note.Asked.Who) {
-		return runstate.Asked{}
-	}
-	f.note = nil
-	if time.Since(note.Time) > noteTTL {
-		return runstate.Asked{}
-	}
-	return note.Asked
+// noteFiles are the notes of commands, as the daemon accesses them. They implement [daemon.Notes].
+type noteFiles struct{ p *process }
+
+func (f noteFiles) Read() (out []runstate.Note) {
+	w := f.p.w
+	f.p.effect("read the notes", func() {
+		for _, n := range w.files.notes {
+			sender := w.alive(func(p *process) bool { return p.pid == n.Asked.Who.PID })
+			if sender != nil || time.Since(n.Time) <= runstate.AnnouncementTTL {
+				out = append(out, *copied(&n))
+			}
+		}
+	})
+	return out
+}
+
+func (f noteFiles) Forget(n runstate.Note) {
+	f.p.effect("remove a note", func() { f.p.w.files.notes = slices.DeleteFunc(f.p.w.files.notes, n.Same) })
 }
 
 // withheldFiles are the withheld clients, as a process accesses them. They implement [daemon.WithheldClients].

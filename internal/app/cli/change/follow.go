@@ -32,6 +32,18 @@ type manner struct {
 	rolling      bool   // one GPU after another
 	ignoreBudget bool   // more units may be down than the budgets permit
 	command      string // that the history of runs names; "": the command line of this process
+	profile      string // that the command selects if it names none, or [config.None]; "" if it selects nothing
+}
+
+// selects returns the selection that a command makes, nil if it makes none. want is the profile that it names.
+func (m manner) selects(want string) *runstate.Selection {
+	if want == "" {
+		want = m.profile
+	}
+	if want == "" {
+		return nil
+	}
+	return &runstate.Selection{Profile: profileOf(want), Rolling: m.rolling, IgnoreBudget: m.ignoreBudget}
 }
 
 // Follow makes the daemon check the GPUs and shows the run until it ends. choose writes the
@@ -57,15 +69,15 @@ func follow(ctx context.Context, h *host.Host, con *console.Console, want string
 	if how.command != "" {
 		asked = h.Asked(strings.Fields(how.command))
 	}
-	asked.Rolling, asked.IgnoreBudget = how.rolling, how.ignoreBudget
-	if err := h.Note(asked); err != nil {
+	note, err := h.Note(asked, how.selects(want))
+	if err != nil {
 		if how.rolling || how.ignoreBudget {
 			return fmt.Errorf("nothing was changed: cannot pass the options to the daemon: %w", err)
 		}
 		con.Warn("cannot record the caller in the history of runs: " + err.Error())
 	}
 	if err := choose(); err != nil {
-		_, _ = h.Signed(asked.Who) // a note that stays expires
+		_ = h.Forget(note) // a note that stays expires
 		return err
 	}
 	return watchRun(ctx, h, con, func() error { return requestRun(ctx, h, conn) }, func(view *progress, err error) error {
@@ -181,14 +193,6 @@ func stateAtRest(ctx context.Context, h *host.Host) (*runstate.State, error) {
 	return runstate.ReadState(h.Runtime())
 }
 
-// profileOf returns the name that the daemon's state has for a selection.
-func profileOf(profile string) string {
-	if profile == config.None {
-		return ""
-	}
-	return profile
-}
-
 // overtaken is the error of a command whose selection was replaced before the daemon was idle.
 func overtaken(want string, state *runstate.State) error {
 	now := "no profile"
@@ -229,6 +233,9 @@ func Failure(state *runstate.State) error {
 	}
 	return err
 }
+
+// profileOf returns the name that the daemon's state has for a selection.
+func profileOf(profile string) string { return config.OrEmpty(profile) }
 
 // CheckProfile refuses a profile that does not exist or that these GPUs do not support, before
 // anything is written.

@@ -35,6 +35,9 @@ func applyIdle(ctx context.Context, h *host.Host, con *console.Console, given []
 			return err
 		}
 	}
+	if _, err := how.of(ctx, h, given, clearing); err != nil {
+		return err
+	}
 	cfg, err := h.Config()
 	if err != nil {
 		return err

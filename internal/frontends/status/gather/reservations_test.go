@@ -71,7 +71,7 @@ func TestReservationState_UnitSlices(t *testing.T) {
 
 // Every state file that this version cannot read is named in the health, until its writer replaces it.
 func TestReservationState_InvalidFiles(t *testing.T) {
-	for _, file := range []string{"run/dcm/partitions.json", "run/dcm/state.json", "run/dcm/report.json", "run/dcm/guard.json", "run/dcm/discovered.json", "run/dcm/asked.json", "run/dcm/when-idle.json", "var/lib/dcm/gpus.json"} {
+	for _, file := range []string{"run/dcm/partitions.json", "run/dcm/state.json", "run/dcm/report.json", "run/dcm/guard.json", "run/dcm/discovered.json", "run/dcm/asked-7-1.json", "run/dcm/when-idle.json", "var/lib/dcm/gpus.json"} {
 		for _, text := range []string{`{"version": 99}`, `{"version": 1, "x`, ""} {
 			h := &host.Host{Root: t.TempDir()}
 			hosttest.Plant(t, h.Root, file, text)
