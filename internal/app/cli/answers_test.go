@@ -10,7 +10,6 @@ import (
 	"dcm/internal/app/cli/configure"
 	"dcm/internal/app/cli/query"
 	"dcm/internal/engine/history"
-	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 )
 
@@ -24,7 +23,7 @@ func TestJSON_KeysDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(page), ".SH OTHER ANSWERS\n")
 	section, _, _ = strings.Cut(section, "\n.SH ")
 	for command, answer := range map[string]reflect.Type{
-		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[runstate.Holder](), "holders --units": reflect.TypeFor[query.HolderUnit](),
+		"report --list": reflect.TypeFor[history.Entry](), "holders": reflect.TypeFor[query.PlacedHolder](), "holders --units": reflect.TypeFor[query.HolderUnit](),
 		"plan": reflect.TypeFor[query.Plan](), "verify": reflect.TypeFor[query.Verification](), "history": reflect.TypeFor[query.History](), "profiles": reflect.TypeFor[configure.Profile](), "top": reflect.TypeFor[status.Usage](),
 	} {
 		_, text, ok := strings.Cut(section, "\n.B dcm "+strings.ReplaceAll(command, "-", `\-`)+"\n")

@@ -54,12 +54,12 @@ func TestPainted_ByLoad(t *testing.T) {
 
 // A lease whose command has not opened its partition yet is shown with its user and command.
 func TestText_Lease(t *testing.T) {
-	shown := Text(two(), "partition", false, 80)
+	shown := Text(two(), Order{By: "partition"}, 80)
 	if !strings.Contains(shown, "ada      lease 4f1c09aa python") {
 		t.Errorf("no user and command of the lease in\n%s", shown)
 	}
 	for _, width := range []int{60, 80, 160} {
-		for line := range strings.Lines(Text(two(), "partition", false, width)) {
+		for line := range strings.Lines(Text(two(), Order{By: "partition"}, width)) {
 			if n := text.Width(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("width %d: a line of %d: %s", width, n, line)
 			}

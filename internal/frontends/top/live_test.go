@@ -46,7 +46,7 @@ func play(how string) int {
 		}
 		return u, nil
 	}
-	if err := Live(context.Background(), os.Stdin, os.Stdout, look, "partition", 200*time.Millisecond, false); err != nil {
+	if err := Live(context.Background(), os.Stdin, os.Stdout, look, Order{By: "partition"}, 200*time.Millisecond, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -14,23 +14,30 @@ import (
 // model is the state of the screen. A key changes it, and the screen shows nothing else (the
 // architecture of bubbletea).
 type model struct {
-	usage   status.Usage
-	loaded  bool
-	err     error
-	every   time.Duration
-	sort    int
-	reverse bool
-	help    bool
-	first   int // index of the first row on the screen
-	width   int
-	height  int
-	colour  bool // bars are coloured by load
+	usage  status.Usage
+	loaded bool
+	err    error
+	every  time.Duration
+	order  Order
+	help   bool
+	first  int // index of the first row on the screen
+	width  int
+	height int
+	colour bool // bars are coloured by load
 }
 
-// newModel returns a model that is sorted by the named column, or by the first one if there is none of
-// that name.
-func newModel(by string, every time.Duration) model {
-	return model{sort: max(0, slices.Index(Columns(), by)), every: every, width: 80, height: 24}
+// newModel returns a model in an order.
+func newModel(o Order, every time.Duration) model {
+	o.By = o.column().name()
+	return model{order: o, every: every, width: 80, height: 24}
+}
+
+// sortBy moves the order by a number of columns.
+func (m model) sortBy(step int) model {
+	all := Columns()
+	m.order.By = all[(slices.Index(all, m.order.By)+step+len(all))%len(all)]
+	m.first = 0
+	return m
 }
 
 // action is an effect of a key outside of the model.
@@ -45,7 +52,6 @@ const (
 // press handles a key.
 func (m model) press(k key) (model, action) {
 	page := max(1, m.height-m.fixed())
-	n := len(columns())
 	switch k {
 	case "q", ctrlC:
 		return m, quit
@@ -54,11 +60,13 @@ func (m model) press(k key) (model, action) {
 	case "h", "?":
 		m.help = !m.help
 	case "<", keyLeft:
-		m.sort, m.first = (m.sort+n-1)%n, 0
+		m = m.sortBy(-1)
 	case ">", keyRight:
-		m.sort, m.first = (m.sort+1)%n, 0
+		m = m.sortBy(1)
 	case "r":
-		m.reverse, m.first = !m.reverse, 0
+		m.order.Reverse, m.first = !m.order.Reverse, 0
+	case "a":
+		m.order.Each, m.first = !m.order.Each, 0
 	case keyUp:
 		m.first--
 	case keyDown:
@@ -70,11 +78,11 @@ func (m model) press(k key) (model, action) {
 	case keyHome:
 		m.first = 0
 	case keyEnd:
-		m.first = len(m.usage.Parts)
+		m.first = len(sorted(m.usage, m.order))
 	case keyEscape:
 		m.help = false
 	}
-	m.first = max(0, min(m.first, len(m.usage.Parts)-page))
+	m.first = max(0, min(m.first, len(sorted(m.usage, m.order))-page))
 	return m, nothing
 }
 
@@ -109,7 +117,7 @@ func (m model) lines() []string {
 	case !m.loaded:
 		return []string{"dcm top", sanitize.Text(m.err.Error())}
 	}
-	rows := sorted(m.usage, columns()[m.sort], m.reverse)
+	rows := sorted(m.usage, m.order)
 	first := max(0, min(m.first, len(rows)-max(1, m.height-m.fixed())))
 	out := []string{summary(m.usage), m.state()}
 	for _, l := range m.bars() {
@@ -125,8 +133,8 @@ func (m model) lines() []string {
 
 // state returns the second line: the order of the table, and problems.
 func (m model) state() string {
-	order := "by " + Columns()[m.sort]
-	if m.reverse {
+	order := "by " + m.order.By
+	if m.order.Reverse {
 		order += ", reversed"
 	}
 	switch {
@@ -145,6 +153,7 @@ func (m model) helpText() string {
   space           update now
   < >, left right sort by another column
   r               reverse the order
+  a               each free partition has a line of its own, or those of a GPU share one
   up down, page up, page down, home, end
                   the partitions that do not fit on the screen
   h, ?, escape    this help

@@ -19,7 +19,7 @@ type Query func(context.Context) (status.Usage, error)
 
 // Live shows the partitions until the user quits, ctx ends or a signal arrives. It always
 // restores the terminal.
-func Live(ctx context.Context, in, out *os.File, query Query, by string, every time.Duration, colour bool) error {
+func Live(ctx context.Context, in, out *os.File, query Query, o Order, every time.Duration, colour bool) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	was, err := term.GetState(int(in.Fd()))
@@ -30,7 +30,7 @@ func Live(ctx context.Context, in, out *os.File, query Query, by string, every t
 		_, _ = out.WriteString(leave) // fails if the terminal is closed
 		_ = term.Restore(int(in.Fd()), was)
 	}()
-	s := screen{in: in, out: out, model: newModel(by, every)}
+	s := screen{in: in, out: out, model: newModel(o, every)}
 	s.model.colour = colour
 	if err := s.enter(); err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"dcm/internal/frontends/status"
 	"dcm/internal/linux/unitname"
 	"dcm/internal/sanitize"
-	"dcm/internal/sorting"
 	"dcm/internal/text"
 )
 
@@ -31,16 +30,19 @@ type row struct {
 	leases []status.Lease // that hold the partition
 	hidden bool           // the holders are not known
 	unseen bool           // the processes are not known
+	folded []string       // names of free partitions that are shown as this one; nil for one
 }
 
 // Columns returns the names of the columns by which the table can be sorted.
 func Columns() []string {
 	var out []string
 	for _, c := range columns() {
-		out = append(out, strings.ToLower(strings.TrimSuffix(c.title, "%")))
+		out = append(out, c.name())
 	}
 	return out
 }
+
+func (c column) name() string { return strings.ToLower(strings.TrimSuffix(c.title, "%")) }
 
 // fitting returns the columns that fit the width, without the optional ones that do not. Additional width
 // is given to some of them.
@@ -71,7 +73,7 @@ func columns() []column {
 		return func(a, b status.PartUse) int { return strings.Compare(of(a), of(b)) }
 	}
 	return []column{
-		{title: "PARTITION", width: 14, cell: func(r row, _ int) string { return r.Name }, cmp: func(a, b status.PartUse) int { return 0 }},
+		{title: "PARTITION", width: 14, cell: name, cmp: func(a, b status.PartUse) int { return 0 }},
 		{title: "MODE", width: 8, optional: 2, cell: func(r row, _ int) string { return r.Mode }, cmp: byText(func(p status.PartUse) string { return p.Mode })},
 		{title: "NUMA", width: 4, optional: 1, right: true, cell: numa, cmp: func(a, b status.PartUse) int { return cmp.Compare(a.NUMA, b.NUMA) }},
 		{title: "USED", width: 6, right: true, descending: true, cell: used, cmp: func(a, b status.PartUse) int { return cmp.Compare(orMinusOne(a.Used), orMinusOne(b.Used)) }},
@@ -108,6 +110,14 @@ func orMinusOne[T uint64 | float64](v *T) float64 {
 
 // unknown is shown for a value that cannot be read.
 const unknown = "-"
+
+// name returns the name of the partition, without the usual PCI domain if it does not fit.
+func name(r row, width int) string {
+	if text.Width(r.Name) > width {
+		return strings.TrimPrefix(r.Name, "0000:")
+	}
+	return r.Name
+}
 
 func numa(r row, _ int) string { return text.NUMANode(r.NUMA) }
 
@@ -218,75 +228,6 @@ func fitList(all []string, width int, hidden bool, none string) string {
 		}
 	}
 	return ""
-}
-
-// sorted returns the partitions in the order of a column. Those with equal values keep the order of
-// the GPUs.
-func sorted(u status.Usage, by column, reverse bool) []row {
-	rows := make([]row, len(u.Parts))
-	for i, p := range u.Parts {
-		rows[i] = row{PartUse: p, hidden: u.Why(status.PartHolders) != "", unseen: u.Why(status.PartProcesses) != ""}
-		for _, l := range u.Leases {
-			if slices.Contains(p.Holders, l.Lease) {
-				rows[i].leases = append(rows[i].leases, l)
-			}
-		}
-	}
-	sorting.By(rows, func(a, b row) int {
-		if by.descending {
-			return by.cmp(b.PartUse, a.PartUse)
-		}
-		return by.cmp(a.PartUse, b.PartUse)
-	})
-	if reverse {
-		slices.Reverse(rows)
-	}
-	return rows
-}
-
-// unlimitedWidth is larger than the width of any cell.
-const unlimitedWidth = 1 << 20
-
-// Text returns the usage as a table of at most that width, in its natural width if it is 0.
-func Text(u status.Usage, by string, reverse bool, width int) string {
-	all := columns()
-	rows := sorted(u, all[max(0, slices.Index(Columns(), by))], reverse)
-	if width > 0 {
-		all = fitting(all, width)
-	}
-	for i := range all {
-		for _, r := range rows {
-			if width == 0 {
-				all[i].width = max(all[i].width, text.Width(all[i].cell(r, unlimitedWidth)))
-			}
-		}
-	}
-	var b strings.Builder
-	if width == 0 {
-		width = unlimitedWidth
-	}
-	fmt.Fprintln(&b, text.Wrap(summary(u), width, 2))
-	fmt.Fprintln(&b, strings.TrimRight(heading(all), " "))
-	for _, r := range rows {
-		fmt.Fprintln(&b, strings.TrimRight(cells(all, r), " "))
-	}
-	return b.String()
-}
-
-func heading(all []column) string {
-	parts := make([]string, len(all))
-	for i, c := range all {
-		parts[i] = fit(c.title, c.width, c.right)
-	}
-	return strings.Join(parts, " ")
-}
-
-func cells(all []column, r row) string {
-	parts := make([]string, len(all))
-	for i, c := range all {
-		parts[i] = fit(c.cell(r, c.width), c.width, c.right)
-	}
-	return strings.Join(parts, " ")
 }
 
 // summary returns the first line, with the totals.

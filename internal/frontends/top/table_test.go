@@ -28,7 +28,7 @@ func three() status.Usage {
 }
 
 func TestView_EightyColumns(t *testing.T) {
-	m := newModel("busy", 2*time.Second)
+	m := newModel(Order{By: "busy"}, 2*time.Second)
 	m.usage, m.loaded = three(), true
 	want := []string{
 		"dcm top - 03:04:05  3 partitions, 2 held, 1 with processes",
@@ -48,7 +48,7 @@ func TestText_UnknownValues(t *testing.T) {
 	u := three()
 	u.Hide(status.PartHolders, errors.New("PID 1 does not answer\nhint: see systemctl status"))
 	u.Hide(status.PartProcesses, errors.New("some processes could not be inspected"))
-	text := Text(u, "partition", false, 0)
+	text := Text(u, Order{By: "partition"}, 0)
 	if strings.Contains(text, "free") || strings.Contains(text, "held") || strings.Contains(text, "with processes") {
 		t.Errorf("unknown values are shown as known:\n%s", text)
 	}
@@ -56,7 +56,7 @@ func TestText_UnknownValues(t *testing.T) {
 	if got := strings.Fields(lines[len(lines)-1]); !cmp.Equal(got, []string{"0000:05:00.0-2", "CPX/NPS4", "-", "-", "-", "-", "-", "-", "-", "-"}) {
 		t.Errorf("last line: got %q", got)
 	}
-	m := newModel("busy", time.Second)
+	m := newModel(Order{By: "busy"}, time.Second)
 	m.usage, m.loaded = u, true
 	if got := m.view()[1]; got != "by busy; incomplete: PID 1 does not answer; hint: see systemctl status" {
 		t.Errorf("second line: got %q", got)
@@ -65,7 +65,7 @@ func TestText_UnknownValues(t *testing.T) {
 
 func TestText_NoPartitions(t *testing.T) {
 	u := status.Usage{Taken: three().Taken}
-	if got, want := strings.SplitN(Text(u, "partition", false, 0), "\n", 2)[0], "0 partitions: dcm gpus shows the GPUs of this host"; !strings.HasSuffix(got, want) {
+	if got, want := strings.SplitN(Text(u, Order{By: "partition"}, 0), "\n", 2)[0], "0 partitions: dcm gpus shows the GPUs of this host"; !strings.HasSuffix(got, want) {
 		t.Errorf("summary without partitions: got %q, want %q", got, want)
 	}
 }
@@ -77,7 +77,7 @@ func TestText_Sort(t *testing.T) {
 	} {
 		for _, reverse := range []bool{false, true} {
 			var got []string
-			for line := range strings.Lines(Text(three(), column, reverse, 0)) {
+			for line := range strings.Lines(Text(three(), Order{By: column, Reverse: reverse}, 0)) {
 				if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "0000:") {
 					got = append(got, name[len(name)-1:])
 				}
@@ -127,7 +127,7 @@ func TestFit(t *testing.T) {
 func TestView_AnySize(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		m := newModel("busy", time.Second)
+		m := newModel(Order{By: "busy"}, time.Second)
 		m.usage, m.loaded, m.help = three(), r.IntN(5) > 0, r.IntN(5) == 0
 		for i := range r.IntN(100) {
 			m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint("0000:26:00.0-", i), Holders: []string{strings.Repeat("界", r.IntN(60))}})
@@ -156,7 +156,7 @@ func TestView_AnySize(t *testing.T) {
 }
 
 func TestView_Scrolling(t *testing.T) {
-	m := newModel("partition", time.Second)
+	m := newModel(Order{By: "partition", Each: true}, time.Second)
 	for i := range 64 {
 		m.usage.Parts = append(m.usage.Parts, status.PartUse{Name: fmt.Sprint(i)})
 	}
@@ -218,4 +218,26 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("%q: %q, rest %q", sent, all, rest)
 		}
 	})
+}
+
+func TestText_FoldsFreePartitions(t *testing.T) {
+	u := three()
+	for i := range 5 {
+		u.Parts = append(u.Parts, status.PartUse{Name: fmt.Sprintf("0000:05:00.0-%d", 3+i), GPU: "0000:05:00.0", Mode: "CPX/NPS4", Memory: 24 << 30, Used: known(uint64(0)), Busy: known(0.0)})
+	}
+	u.Parts = append(u.Parts, status.PartUse{Name: "0000:26:00.0-0", GPU: "0000:26:00.0", Mode: "CPX/NPS4", Memory: 24 << 30, Used: known(uint64(0)), Busy: known(0.0)})
+	names := func(o Order) (all []string) {
+		for line := range strings.Lines(Text(u, o, 120)) {
+			if strings.Contains(line, ":00.0-") {
+				all = append(all, strings.Fields(line)[0])
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{"0000:05:00.0-0", "0000:05:00.0-1", "0000:05:00.0-2", "05:00.0-[3-7]", "0000:26:00.0-0"}, names(Order{By: "partition"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(names(Order{By: "partition", Each: true})); n != 9 {
+		t.Errorf("each: %d rows, want 9", n)
+	}
 }

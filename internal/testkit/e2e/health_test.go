@@ -37,7 +37,7 @@ func healthShown(m machine) {
 	}
 	m.shows(manager+" InSync", "b false")
 	m.exits(2, "dcm verify", lost)
-	if got := m.try("dcm partitions").Stdout; strings.Count(got, " CPX/NPS1 ") != 7*8 {
+	if got := m.try("dcm partitions --all").Stdout; strings.Count(got, " CPX/NPS1 ") != 7*8 {
 		m.t.Errorf("dcm partitions: want 56, got:\n%s", got)
 	}
 	m.run("dcm-sim reset; systemctl restart dcm")

@@ -391,7 +391,7 @@ func shared(m machine) {
 		m.t.Errorf("shared leases: want two of one partition, got %s", scopes)
 	}
 	third := m.run("dcm run --share 2 --dry-run | tail -1")
-	if list := m.run("dcm partitions | grep -F " + strings.TrimSpace(third)); strings.Contains(list, "dcm-share2") {
+	if list := m.run("dcm partitions --all | grep -F " + strings.TrimSpace(third)); strings.Contains(list, "dcm-share2") {
 		m.t.Errorf("third sharer: want another partition, got %s", list)
 	}
 	m.exits(1, "dcm run --share 3 -- true", "shares = 2", "[leases]")

@@ -40,7 +40,7 @@ func (m machine) nothingMade() {
 	m.t.Helper()
 	m.until("ls -R /dev/dcm-made; systemctl list-units --all 'dcm-make@*'; [ -z \"$(ls /dev/dcm-made 2>/dev/null)\" ]")
 	// The daemon's status follows the list.
-	m.until("dcm partitions; [ $(dcm partitions | grep -c '" + dynamicGPU + "-') = 1 ]")
+	m.until("dcm partitions; [ $(dcm partitions --all | grep -c '" + dynamicGPU + "-') = 1 ]")
 	if parts := m.partsOf(dynamicGPU); len(parts) != 1 || parts["2g.20gb"].Name == "" {
 		m.t.Errorf("partitions without services: want 2g.20gb, got %+v", parts)
 	}
@@ -69,7 +69,7 @@ func madeForServices(m machine) {
 	}
 	for unit, own := range parts {
 		m.can(unit, d, false, append(slices.Clone(own.Companions), own.Render))
-		if got := m.run("dcm partitions | grep " + own.Name); !strings.Contains(got, unit) {
+		if got := m.run("dcm partitions --all | grep " + own.Name); !strings.Contains(got, unit) {
 			m.t.Errorf("dcm partitions: want %s with %s, got\n%s", own.Name, unit, got)
 		}
 	}

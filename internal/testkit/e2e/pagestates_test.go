@@ -93,7 +93,7 @@ func (b browser) use() {
 	echo "{\"partition\":$use,\"pid\":$(systemctl show --value --property=MainPID training),\"vram\":16428249907}" >/run/dcm-sim/ctl/use; done`)
 	cell := `document.getElementById("cell-0000:05:00.0-2")`
 	b.await(cell + `.textContent.includes("15.3 GiB of 24 GiB used, 63 % busy") && ` + cell + `.querySelector(".dcm-used").style.height == "64%" && ` + cell + `.closest(".held")`)
-	top := b.run("dcm top --once | grep 0000:05:00.0-2")
+	top := b.run("dcm top --once --all | grep 0000:05:00.0-2")
 	if !hasAll(top, " 15.3G ", " 24G ", " 63 ", "training.service") {
 		b.t.Errorf("dcm top has other numbers: %s", top)
 	}

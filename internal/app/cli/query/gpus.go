@@ -23,22 +23,31 @@ import (
 
 func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "gpus [--json]",
+		Use:   "gpus [GPU] [--json]",
 		Short: "List the GPUs, their modes and the modes they support",
-		Args:  console.Args(cobra.NoArgs),
+		Long: `List the GPUs, their modes and the modes they support. GPU is the number or the address of
+one, such as 3 or 0000:65:00.0.`,
+		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := console.JsonFlag(cmd)
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return gpus(c.Context(), h, con, *asJSON) }
+	cmd.RunE = func(c *cobra.Command, given []string) error { return gpus(c.Context(), h, con, given, *asJSON) }
 	return cmd
 }
 
-func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+func gpus(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
 	// The inventory is shown even if the configuration has an error.
 	cfg, err := h.Config()
 	if err != nil {
 		cfg = &config.Config{Backend: config.Sysfs}
 	}
 	a := client.Account(ctx, h)
+	address, err := oneGPU(a, given)
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		a = only(a, address)
+	}
 	// Names and serial numbers are optional.
 	if err := gather.AddNames(ctx, h, cfg, &a); err != nil {
 		con.Warn(err.Error())
@@ -62,6 +71,15 @@ func gpus(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) 
 		con.Println(line)
 	}
 	return client.WhyHidden(a, "gpus")
+}
+
+// only returns the status with one GPU, and its partitions.
+func only(a status.Account, address string) status.Account {
+	other := func(one string) bool { return one != address }
+	a.GPUs = slices.DeleteFunc(slices.Clone(a.GPUs), func(g status.GPU) bool { return other(g.Address) })
+	a.Parts = slices.DeleteFunc(slices.Clone(a.Parts), func(p status.Part) bool { return other(p.GPU) })
+	a.Expected.Lost = slices.DeleteFunc(slices.Clone(a.Expected.Lost), func(l status.Lost) bool { return other(l.Address) })
+	return a
 }
 
 // gpuTable returns the table of the GPUs. On a host with several vendors the numbers begin with the vendor.

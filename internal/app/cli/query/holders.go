@@ -4,34 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/host"
-	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu"
 )
 
 func HoldersCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "holders [--units] [--json]",
+		Use:   "holders [GPU] [--units] [--json]",
 		Short: "List the processes that have a GPU open",
 		Long: `List the processes that have /dev/kfd, /dev/nvidia* or a GPU's DRM node open. Until
 they close it, the GPUs that they use cannot be partitioned. Without root, only your own processes
 are scanned, and the exit status is 1. With --units, list their units, and whether each
-is a client.`,
-		Args: console.Args(cobra.NoArgs),
+is a client. GPU is the number or the address of one GPU.`,
+		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := console.JsonFlag(cmd)
 	units := cmd.Flags().Bool("units", false, "list units, and whether they are clients")
-	cmd.RunE = func(c *cobra.Command, _ []string) error { return holders(c.Context(), h, con, *units, *asJSON) }
+	cmd.RunE = func(c *cobra.Command, given []string) error {
+		return holders(c.Context(), h, con, given, *units, *asJSON)
+	}
 	return cmd
 }
 
-func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJSON bool) error {
+func holders(ctx context.Context, h *host.Host, con *console.Console, given []string, units, asJSON bool) error {
+	a := client.Account(ctx, h)
+	address, err := oneGPU(a, given)
+	if err != nil {
+		return err
+	}
 	u, err := host.OpenNode(h, nil).Usage(ctx)
 	if err != nil {
 		return err
@@ -44,26 +51,22 @@ func holders(ctx context.Context, h *host.Host, con *console.Console, units, asJ
 			con.Warn(fmt.Sprintf("the use count of the driver for %s GPUs is %d, and no visible process accounts for %d of it", d.Vendor, d.Count, n))
 		}
 	}
-	list := append([]runstate.Holder{}, apply.Holders(u.Holders)...)
+	list := placed(h, a, apply.Holders(u.Holders))
+	if address != "" {
+		list = slices.DeleteFunc(list, func(p PlacedHolder) bool { return !slices.Contains(p.GPUs, address) })
+	}
 	if units && (asJSON || len(list) > 0) {
-		return errors.Join(holderUnits(h, con, list, asJSON), err)
+		return errors.Join(holderUnits(h, con, plain(list), asJSON), err)
 	}
-	if asJSON {
-		if e := con.Answer(list); e != nil {
-			return e
-		}
-		return err
+	switch {
+	case asJSON:
+		return errors.Join(con.Answer(list), err)
+	case len(list) == 0 && err == nil && address != "":
+		con.Printf("No process has GPU %s open.\n", address)
+	case len(list) == 0 && err == nil:
+		con.Println("No process has a GPU open.")
+	case len(list) > 0:
+		holderTable(con, a, list).Flush()
 	}
-	if len(list) == 0 {
-		if err == nil {
-			con.Println("No process has a GPU open.")
-		}
-		return err
-	}
-	t := con.NewTable("PID", "COMMAND", "UNIT", "DEVICES")
-	for _, p := range list {
-		t.Row(fmt.Sprint(p.PID), p.Command, console.OrDash(p.Unit), console.OrDash(strings.Join(p.Devices, " ")))
-	}
-	t.Flush()
 	return err
 }

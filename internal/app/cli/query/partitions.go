@@ -21,20 +21,25 @@ import (
 
 func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "partitions [--json | --metrics]",
+		Use:   "partitions [GPU] [--all | --json | --metrics]",
 		Short: "List the partitions, their device nodes, use and holders",
-		Args:  console.Args(cobra.NoArgs),
+		Long: `List the partitions, their device nodes, use and holders. Free partitions of a GPU that are
+alike have one line, except with --all. GPU is the number or the address of one GPU.`,
+		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := console.JsonFlag(cmd)
 	asMetrics := cmd.Flags().Bool("metrics", false, "print the usage as metrics for Prometheus")
-	cmd.RunE = func(c *cobra.Command, _ []string) error {
+	all := cmd.Flags().Bool("all", false, "give each free partition a line of its own")
+	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case *asJSON && *asMetrics:
 			return exitcode.With(exitcode.Usage, errors.New("--json and --metrics cannot be combined"))
+		case *asMetrics && len(given) > 0:
+			return exitcode.With(exitcode.Usage, errors.New("--metrics is for all GPUs"))
 		case *asMetrics:
 			return exportUsage(c.Context(), h, con)
 		}
-		return listPartitions(c.Context(), h, con, *asJSON)
+		return listPartitions(c.Context(), h, con, given, *asJSON, *all)
 	}
 	return cmd
 }
@@ -42,8 +47,15 @@ func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
 // noGPU is the output of commands that have nothing to show.
 const noGPU = "No partitionable GPU found; see 'dcm gpus'."
 
-func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJSON bool) error {
+func listPartitions(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON, each bool) error {
 	a := client.Account(ctx, h)
+	address, err := oneGPU(a, given)
+	if err != nil {
+		return err
+	}
+	if address != "" {
+		a = only(a, address)
+	}
 	u, err := client.Usage(ctx, h)
 	if err != nil {
 		return err
@@ -61,6 +73,9 @@ func listPartitions(ctx context.Context, h *host.Host, con *console.Console, asJ
 			return err
 		}
 		return client.WhyHidden(a, "gpus")
+	}
+	if !each {
+		all = folded(all)
 	}
 	partitionTable(con, all).Flush()
 	printMade(con, a)
@@ -83,8 +98,8 @@ func partitionTable(con *console.Console, all []usedPart) *console.Table {
 	t := con.NewTable(columns...).
 		Optional(slices.Concat([]string{"CARD", "ID", "UNITS", "DOMAIN", "PIDS", "NUMA"}, last)...)
 	for _, p := range all {
-		row := []string{p.Name, p.Mode, bare(p.RenderNode), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), text.NUMANode(p.NUMA), fmt.Sprint(p.Domain),
-			amount(p.Memory), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids())}
+		row := []string{p.Name, p.Mode, console.OrDash(bare(p.RenderNode)), console.OrDash(bare(p.Card)), console.OrDash(p.DriverID), text.NUMANode(p.NUMA), p.domains(),
+			p.each(amount(p.Memory)), p.used(), p.busy(), count(p.ComputeUnits), console.OrDash(strings.Join(p.Holders, " ")), console.OrDash(p.pids())}
 		if held {
 			row = slices.Insert(row, 9, amount(p.HeldMemory))
 		}
@@ -123,78 +138,6 @@ func exportUsage(ctx context.Context, h *host.Host, con *console.Console) error 
 	}
 	_, err = con.Out.Write(metrics.RenderUsage(u))
 	return err
-}
-
-// usedPart is a partition with its holders and use.
-type usedPart struct {
-	status.Part
-	Holders   []string                    `json:"holders"`
-	Used      *uint64                     `json:"memory_used_bytes"`
-	Busy      *float64                    `json:"busy_percent"`
-	Unknown   map[string]string           `json:"unknown,omitempty"`
-	Processes status.List[status.Process] `json:"processes"`
-
-	HeldMemory uint64 `json:"gpu_held_memory_bytes"` // of its GPU
-}
-
-func usedParts(a status.Account, u status.Usage) []usedPart {
-	uses := make(map[string]status.PartUse, len(u.Parts))
-	for _, p := range u.Parts {
-		uses[p.Name] = p
-	}
-	held := make(map[string]uint64)
-	for _, g := range a.GPUs {
-		held[g.Address] = g.HeldMemory
-	}
-	all := make([]usedPart, len(a.Parts))
-	for i, p := range a.Parts {
-		use := uses[p.Name]
-		holders := p.Holders // as everything that renders the account has them
-		if len(holders) == 0 {
-			holders = use.Holders
-		}
-		all[i] = usedPart{p, append([]string{}, holders...), use.Used, use.Busy, use.Unknown, use.Processes, held[p.GPU]}
-	}
-	return all
-}
-
-func (p usedPart) used() string {
-	if p.Used == nil {
-		return "-"
-	}
-	return text.GiB(*p.Used)
-}
-
-func (p usedPart) busy() string {
-	if p.Busy == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f %%", *p.Busy)
-}
-
-func (p usedPart) pids() string {
-	var all []string
-	for _, one := range p.Processes {
-		all = append(all, fmt.Sprint(one.PID))
-	}
-	return strings.Join(all, " ")
-}
-
-func bare(node string) string { return strings.TrimPrefix(node, "/dev/dri/") }
-
-// amount is a number of bytes in GiB, with one decimal.
-func amount(bytes uint64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	return text.GiB(bytes)
-}
-
-func count(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return fmt.Sprint(n)
 }
 
 // withoutGPUs reports whether the host has no GPU that can be partitioned.

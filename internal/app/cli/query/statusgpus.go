@@ -104,6 +104,9 @@ func (v statusView) gpuRows() []gpuRow {
 		if !g.Managed() {
 			r.indices, r.note = nil, "not managed: "+g.Why
 		}
+		if cause := failure(v.a, g); cause != "" {
+			r.state += "; " + v.Red("failed: "+cause)
+		}
 		rows = append(rows, r)
 	}
 	for _, l := range v.a.Expected.Lost {
@@ -118,6 +121,30 @@ func (v statusView) gpuRows() []gpuRow {
 	}
 	sorting.By(rows, func(a, b gpuRow) int { return strings.Compare(a.first, b.first) })
 	return rows
+}
+
+// failure returns the cause if the last run has failed on the GPU, and the GPU has not the profile since; "" otherwise.
+func failure(a status.Account, g status.GPU) string {
+	if a.LastRun == nil || a.Running() || g.AsWanted() {
+		return ""
+	}
+	for _, one := range a.LastRun.GPUs {
+		if string(one.Address) == g.Address && one.Error != "" {
+			return cause(one.Error)
+		}
+	}
+	return ""
+}
+
+// cause returns the last part of an error's first clause: of "cannot set CPX on G: write F: input/output error; it now
+// reads SPX" it is "input/output error".
+func cause(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	text, _, _ = strings.Cut(text, ";")
+	if at := strings.LastIndex(text, ": "); at >= 0 {
+		text = text[at+len(": "):]
+	}
+	return text
 }
 
 // when returns a time of today without its date.
