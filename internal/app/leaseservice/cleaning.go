@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
@@ -59,6 +60,21 @@ func (p *Partitions) cleaning(ctx context.Context, conn *systemd.Conn, s lease.S
 		}
 	}
 	return out, nil
+}
+
+// FailedCleaning returns the partitions that were not cleaned after their last user.
+func FailedCleaning(ctx context.Context, h *host.Host) (lease.Cleaning, error) {
+	conn, err := h.Dial(ctx)
+	if err != nil {
+		return lease.Cleaning{}, err
+	}
+	defer conn.Close()
+	failed, err := conn.Units.Failed(ctx, []string{unitname.Clean})
+	out := lease.Cleaning{Failed: make(map[string]bool)}
+	for _, u := range failed {
+		out.Failed[unitname.CleanedBy(u.Name)] = true
+	}
+	return out, err
 }
 
 // heldParts returns the partitions that a unit of a snapshot has.

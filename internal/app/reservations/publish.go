@@ -118,7 +118,9 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		return nil, errors.Join(append(errs, err)...)
 	}
 	taken = append(taken, madeNodes(devices)...)
-	granted, unmet := lease.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.late(devices), s.Log), now, taken)
+	cleaning, err := s.cleaning(ctx, devices)
+	errs = append(errs, err)
+	granted, unmet := cleaning.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.late(devices), s.Log), now, taken)
 	nodes, shared := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
 		if r.Make != "" {
@@ -222,6 +224,17 @@ func (s Publisher) late(devices []gpu.Device) map[partition.Address]int {
 		cfg = config.Defaults() // no GPU is dynamic
 	}
 	return leaseservice.HeldMemory(s.Host, cfg).Late(reservation.Late(cfg, devices))
+}
+
+// cleaning returns the partitions whose cleaning failed. PID 1 is not called if there is no reservation, or if no GPU is
+// cleaned.
+func (s Publisher) cleaning(ctx context.Context, devices []gpu.Device) (lease.Cleaning, error) {
+	if len(s.Reserved) == 0 || !slices.ContainsFunc(devices, func(d gpu.Device) bool { return s.Node.Cleans(d.Address) }) {
+		return lease.Cleaning{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseservice.HostTimeout)
+	defer cancel()
+	return leaseservice.FailedCleaning(ctx, s.Host)
 }
 
 // leased returns the nodes in leases, which no reservation gets. PID 1 is busy during a restart, so it

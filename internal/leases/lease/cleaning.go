@@ -31,7 +31,25 @@ func (c Cleaning) units(parts []runstate.Part) []string {
 
 // choose is [placement.Choose]. It takes as few partitions as possible whose cleaning failed.
 func (c Cleaning) choose(node []runstate.Part, taken map[string]bool, w placement.Want) (placement.Choice, error) {
-	no := maps.Clone(taken)
+	return last(c, node, taken, func(no map[string]bool) (placement.Choice, error) { return placement.Choose(node, no, w) })
+}
+
+// assign is [placement.Assign]. It takes as few partitions as possible whose cleaning failed. Those that a reservation has now
+// stay.
+func (c Cleaning) assign(node []runstate.Part, taken map[string]bool, list []placement.Reservation) (map[string]placement.Choice, error) {
+	c.Failed = maps.Clone(c.Failed)
+	for _, r := range list {
+		for _, name := range r.Now {
+			delete(c.Failed, name)
+		}
+	}
+	return last(c, node, taken, func(no map[string]bool) (map[string]placement.Choice, error) { return placement.Assign(node, no, list) })
+}
+
+// last chooses with those partitions taken whose cleaning failed, then with one less, until there is a choice.
+func last[C any](c Cleaning, node []runstate.Part, taken map[string]bool, choose func(no map[string]bool) (C, error)) (C, error) {
+	no := make(map[string]bool)
+	maps.Copy(no, taken)
 	var failed []string
 	for _, p := range node {
 		if c.Failed[p.Name] && !taken[p.Name] {
@@ -39,10 +57,10 @@ func (c Cleaning) choose(node []runstate.Part, taken map[string]bool, w placemen
 			failed = append(failed, p.Name)
 		}
 	}
-	choice, err := placement.Choose(node, no, w)
+	choice, err := choose(no)
 	for ; err != nil && len(failed) > 0; failed = failed[1:] {
 		delete(no, failed[0])
-		choice, err = placement.Choose(node, no, w)
+		choice, err = choose(no)
 	}
 	return choice, err
 }

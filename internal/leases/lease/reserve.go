@@ -25,11 +25,16 @@ type Grant struct {
 	Reason     string   // of the choice, or why there is none
 }
 
-// Reserve chooses partitions for all reservations together. now contains the present nodes of each
+// Reserve is [Cleaning.Reserve] for partitions that were all cleaned.
+func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
+	return Cleaning{}.Reserve(parts, list, now, leased)
+}
+
+// Reserve chooses partitions for all reservations together. It takes partitions whose cleaning failed last. now contains the present nodes of each
 // reservation. leased contains the nodes of leases, which Reserve does not choose. If not all
 // reservations can be met, Reserve goes through them in order and meets each one that fits. The error
 // then says why the others cannot be met. Their partitions stay free for leases.
-func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
+func (c Cleaning) Reserve(parts []runstate.Part, list []Reservation, now map[string][]string, leased []string) (map[string]Grant, error) {
 	taken := make(map[string]bool)
 	for _, name := range namesOf(parts, leased) {
 		taken[name] = true
@@ -39,12 +44,12 @@ func Reserve(parts []runstate.Part, list []Reservation, now map[string][]string,
 	for _, r := range open {
 		wants = append(wants, placement.Reservation{Name: r.Name, Want: r.Want, Now: namesOf(parts, now[r.Name])})
 	}
-	choices, unmet := placement.Assign(parts, taken, wants)
+	choices, unmet := c.assign(parts, taken, wants)
 	if unmet != nil {
 		err = errors.Join(err, unmet)
 		var met []placement.Reservation
 		for _, w := range wants {
-			if some, lack := placement.Assign(parts, taken, append(slices.Clip(met), w)); lack == nil {
+			if some, lack := c.assign(parts, taken, append(slices.Clip(met), w)); lack == nil {
 				met, choices = append(met, w), some
 			} else {
 				out[w.Name] = Grant{Reason: lack.Error()}

@@ -173,3 +173,31 @@ func TestFit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A partition whose cleaning failed is reserved last. A reservation that has one keeps it.
+func TestReserve_FailedCleaningLast(t *testing.T) {
+	all := parts()
+	for _, tt := range []struct {
+		name   string
+		wants  string
+		now    map[string][]string
+		failed []int // partitions
+		want   string
+	}{
+		{"another one", "a=x", nil, []int{0}, all[1].Name},
+		{"as few as possible", "a=xxxxxxx", nil, []int{0, 1}, all[0].Name},
+		{"its present one", "a=x", map[string][]string{"a": {all[0].Render}}, []int{0}, all[0].Name},
+	} {
+		c := Cleaning{Failed: make(map[string]bool)}
+		for _, i := range tt.failed {
+			c.Failed[all[i].Name] = true
+		}
+		got, err := c.Reserve(all, wants(tt.wants), tt.now, nil)
+		if err != nil || got["a"].Partitions[0] != tt.want {
+			t.Errorf("%s: got %v, %v; want %s first", tt.name, got["a"].Partitions, err, tt.want)
+		}
+		if slices.Contains(got["a"].Partitions, all[tt.failed[len(tt.failed)-1]].Name) && len(tt.failed) > 1 {
+			t.Errorf("%s: got all partitions whose cleaning failed: %v", tt.name, got["a"].Partitions)
+		}
+	}
+}
