@@ -91,12 +91,16 @@ func (m machine) configureSlurm() {
 	m.addSlurmConf(conf)
 }
 
-// addSlurmConf adds the printed lines to slurm.conf, and the settings for the node to the node's line.
+// addSlurmConf adds the printed lines to slurm.conf, and the settings for the node to the node's line. It
+// omits TaskPlugin, since this cluster uses no cgroups.
 func (m machine) addSlurmConf(conf string) {
 	m.t.Helper()
 	for line := range strings.Lines(conf) {
 		if features, ours := strings.CutPrefix(strings.TrimSpace(line), "#NodeName=gpu1 "); ours {
 			m.run(`sed -i "/^NodeName=gpu1 /s/$/ $1/" /etc/slurm/slurm.conf`, features)
+			continue
+		}
+		if strings.HasPrefix(line, "TaskPlugin=") {
 			continue
 		}
 		m.run(`printf %s "$1" >>/etc/slurm/slurm.conf`, line)
