@@ -54,11 +54,6 @@ func (c Controller) Activate(ctx context.Context, features []string) error {
 	return c.update(ctx, "ActiveFeatures="+strings.Join(features, ","))
 }
 
-// Drain drains the node, with a reason.
-func (c Controller) Drain(ctx context.Context, reason string) error {
-	return c.update(ctx, "State=DRAIN", "Reason="+sanitize.Text(reason))
-}
-
 func (c Controller) update(ctx context.Context, settings ...string) error {
 	if _, err := c.Run(ctx, append([]string{"update", "NodeName=" + c.NodeName}, settings...)...); err != nil {
 		return fmt.Errorf("cannot update node %s in slurmctld: %w", c.NodeName, err)

@@ -148,6 +148,8 @@ func TestCheckGres(t *testing.T) {
 		{"another number", "gpu:cpx:8,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2", "", want},
 		{"none", "(null)", "", want},
 		{"drained for it", "(null)", reason, ""},
+		{"drained by an administrator", "(null)", "fan 3 broken, ticket 4711", ""},
+		{"drained by slurmctld", "(null)", "gres/gpu count reported lower than configured (4 < 8)", want},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctld := slurmctld{active: "x", gres: test.gres, reason: test.reason}

@@ -31,7 +31,7 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 		return err
 	}
 	if len(r.Active) == 0 {
-		return c.reportNone(ctx, n, r)
+		return c.reportNone(ctx, r)
 	}
 	var errs []error
 	if !n.Has(r.Active, r.Features) {
@@ -42,7 +42,7 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 		}
 	}
 	if r.Failed != "" {
-		errs = append(errs, c.drain(ctx, r, "dcm: "+r.Failed))
+		errs = append(errs, c.drain(ctx, r, mark+r.Failed))
 	}
 	return errors.Join(errs...)
 }
@@ -64,27 +64,29 @@ func (c Controller) awaitReason(ctx context.Context, failed bool) (Node, error) 
 
 // reportNone drains a node that has none of the features: slurmctld keeps the previous
 // features, and an empty list does not clear them.
-func (c Controller) reportNone(ctx context.Context, n Node, r Report) error {
+func (c Controller) reportNone(ctx context.Context, r Report) error {
 	why := "the GPUs match no feature"
 	if r.Failed != "" {
 		why = r.Failed + "; " + why
 	}
-	if n.Reason == "dcm: "+why {
-		return nil
-	}
-	return c.drain(ctx, r, "dcm: "+why)
+	return c.drain(ctx, r, mark+why)
 }
 
 // drain drains the node and waits until slurmd has registered again after its reload. Before that, the
 // node cannot be resumed.
 func (c Controller) drain(ctx context.Context, r Report, reason string) error {
-	if err := c.Drain(ctx, reason); err != nil {
+	var said string // logged when the node can be resumed
+	changed, err := c.DrainFor(ctx, reason, func(text string) { said = text })
+	if !changed {
+		if said != "" {
+			r.Log(said)
+		}
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, slurmdTimeout)
 	defer cancel()
-	_, err := c.Await(waiting, func(n Node) bool { return !n.Invalid() })
-	r.Log("drained " + c.NodeName + ": " + reason)
+	_, err = c.Await(waiting, func(n Node) bool { return !n.Invalid() })
+	r.Log(said)
 	if waiting.Err() != nil && ctx.Err() == nil {
 		return nil // slurmd is down; it registers when it starts
 	}
@@ -108,13 +110,6 @@ func (c Controller) CheckGres(ctx context.Context, g Gres, log func(string)) err
 	if err != nil || slices.Equal(gpus(n.Gres), gpus(g.Counts())) {
 		return err
 	}
-	reason := fmt.Sprintf("dcm: slurm.conf needs Gres=%s", g.Counts())
-	if n.Reason == reason {
-		return nil
-	}
-	if err := c.Drain(ctx, reason); err != nil {
-		return err
-	}
-	log("drained " + c.NodeName + ": " + reason)
-	return nil
+	_, err = c.DrainFor(ctx, fmt.Sprintf(mark+"slurm.conf needs Gres=%s", g.Counts()), log)
+	return err
 }

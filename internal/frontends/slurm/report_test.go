@@ -42,6 +42,7 @@ func TestHas_IgnoresOtherFeatures(t *testing.T) {
 type slurmctld struct {
 	active, reason string
 	gres           string // "" for none
+	state          string // "IDLE+DRAIN" unless set
 	late           int    // number of queries until the node has slurmd's reason
 	invalid        int    // number of queries after the report until slurmd has registered again
 	broken         error
@@ -61,6 +62,9 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 		reason = " Reason=" + s.reason + " [root@now]"
 	}
 	state := "IDLE+DRAIN"
+	if s.state != "" {
+		state = s.state
+	}
 	if len(s.updates) > 0 {
 		if s.invalid--; s.invalid >= 0 {
 			state = "DOWN+DRAIN+INVALID_REG"
@@ -87,6 +91,9 @@ func TestReport(t *testing.T) {
 		{"another profile", slurmctld{active: "cpx"}, []string{"mixed", "spx"}, "", []string{update + "ActiveFeatures=mixed,spx", "reload"}},
 		{"no feature", slurmctld{active: "cpx"}, nil, "", []string{update + "State=DRAIN Reason=dcm: the GPUs match no feature"}},
 		{"no feature, already drained for it", slurmctld{active: "cpx", reason: "dcm: the GPUs match no feature"}, nil, "", nil},
+		{"no feature, drained by an administrator", slurmctld{active: "cpx", reason: "fan 3 broken, ticket 4711"}, nil, "", nil},
+		{"no feature, and a note of an administrator", slurmctld{active: "cpx", state: "DOWN", reason: "fan 3 broken"}, nil, "",
+			[]string{update + "State=DRAIN Reason=fan 3 broken; dcm: the GPUs match no feature"}},
 		{"a failure", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'", late: 1, invalid: 1}, []string{"cpx"}, "cannot change to spx: why",
 			[]string{update + "ActiveFeatures=cpx", "reload", update + "State=DRAIN Reason=dcm: cannot change to spx: why"}},
 		{"a failure that was not undone", slurmctld{active: "spx", reason: "Failed to set node feature(s): 'spx'"}, nil, "cannot change to spx: why",
