@@ -139,12 +139,17 @@ func startNotice(ctx context.Context, h *host.Host, l status.Lease) error {
 		return err
 	}
 	defer conn.Close()
+	return conn.Transients.StartService(ctx, noticeService(l))
+}
+
+// noticeService runs as the user of the lease, who may write to a terminal of mode 0600. That is the default since
+// systemd 258, so it does not show the wish of mesg n (write(1)).
+func noticeService(l status.Lease) systemd.Service {
 	lease, _ := unitname.ParseLease(l.Lease)
-	return conn.Transients.StartService(ctx, systemd.Service{
+	return systemd.Service{
 		Name:        fmt.Sprintf("dcm-notice-%d-%s-%d.service", lease.UID, lease.ID, l.Until.UnixMicro()),
 		Description: "Notify the user of " + l.Lease,
 		Command:     []string{"/usr/libexec/dcm/dcm-service", "notice", l.Lease, fmt.Sprint(l.Until.UnixMicro())},
-		// Terminals are writable by this group unless their user has run mesg n (write(1)).
-		Extra: append(confinement(), systemd.Property{Name: "SupplementaryGroups", Value: []string{"tty"}}),
-	})
+		Extra:       append(confinement(), systemd.Property{Name: "User", Value: fmt.Sprint(lease.UID)}),
+	}
 }

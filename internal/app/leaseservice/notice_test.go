@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dcm/internal/frontends/status"
+	"dcm/internal/linux/systemd"
 )
 
 // announced are the notices about leases of a test.
@@ -122,5 +123,15 @@ func TestNoticeText(t *testing.T) {
 	want := "\r\ndcm: dcm-lease-0-00000001.scope ends at 2026-11-02 09:05:00, in 5m0s, by its time limit\r\nhint: dcm leases --extend dcm-lease-0-00000001.scope --time +1h\r\n"
 	if got != want || strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
 		t.Errorf("notice: got %q, want %q", got, want)
+	}
+}
+
+// The owner of a terminal of mode 0600 may write to it.
+func TestNoticeService_RunsAsUser(t *testing.T) {
+	until := time.UnixMicro(1)
+	s := noticeService(status.Lease{Lease: "dcm-lease-1000-00000001.scope", Until: &until})
+	i := slices.IndexFunc(s.Extra, func(p systemd.Property) bool { return p.Name == "User" })
+	if i < 0 || s.Extra[i].Value != "1000" {
+		t.Errorf("properties %+v, want User=1000", s.Extra)
 	}
 }

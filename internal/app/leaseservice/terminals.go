@@ -15,8 +15,7 @@ import (
 )
 
 // WriteNotice writes to the terminals of the processes in a lease that its time limit, in microseconds
-// since 1970, ends it. The transient service of the daemon calls it. A terminal of another user, or one whose user
-// permits no messages (mesg(1)), is omitted.
+// since 1970, ends it. The transient service of the daemon calls it. A terminal of another user is omitted.
 func WriteNotice(h *host.Host, unit, until string) error {
 	microseconds, err := strconv.ParseInt(until, 10, 64)
 	if err != nil || microseconds <= 0 {
@@ -75,7 +74,7 @@ func (p processes) terminal(pid int) (number uint32, ok bool) {
 func writeTerminal(path string, uid uint32, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOENT): // mesg n; a terminal of another devpts
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOENT): // a terminal of another user, or of another devpts
 		return nil
 	case err != nil:
 		return err

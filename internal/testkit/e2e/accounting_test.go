@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func leasesAccounted(t *testing.T, p product) {
 				{"lease described to its command", leaseDescribed},
 				{"command bound to a NUMA node", commandBound},
 				{"notice before the end of a lease", leaseNoticed},
+				{"daemon-reloads by command", reloadsCounted},
 				{"use of a lease counted", useCounted},
 				{"use of a service counted", serviceUseCounted},
 				{"usage counted from the journal", usageCounted},
@@ -228,10 +230,10 @@ func commandBound(m machine) {
 }
 
 // leaseNoticed: the user reads on the terminal that the time limit is about to end the lease, before the old and
-// the new end.
+// the new end. The terminal has the mode that is the default since systemd 258.
 func leaseNoticed(m machine) {
 	entries := m.newEntries("MESSAGE_ID=" + string(event.LeaseEnds))
-	m.run("rm -f /tmp/terminal; (setsid " + ada + "script --quiet --flush --command 'dcm run --time 60s -- sleep infinity' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
+	m.run("rm -f /tmp/terminal; (setsid " + ada + "script --quiet --flush --command 'chmod 0600 $(tty); dcm run --time 60s -- sleep infinity' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
 	m.until("dcm leases | grep -q ada")
 	l := m.lease()
 	m.await("/tmp/terminal", "dcm: "+l.Lease+" ends at ", "--extend "+l.Lease)
@@ -243,6 +245,48 @@ func leaseNoticed(m machine) {
 	if len(all) < 2 || all[0]["DCM_LEASE"] != l.Lease || all[0]["DCM_USER"] != "ada" {
 		m.t.Errorf("entries of the notices: want two of %s, got %+v", l.Lease, all)
 	}
+}
+
+// reloadsCounted: a daemon-reload writes the device lists of all units again, so commands do without.
+func reloadsCounted(m machine) {
+	reloads := func() int {
+		n, err := strconv.Atoi(m.run("journalctl --quiet -b _PID=1 -o cat --grep '^Reloading\\.' | wc -l"))
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		return n
+	}
+	m.run("(setsid " + ada + "dcm run --time 600s -- sleep infinity >/dev/null 2>&1 </dev/null &)")
+	m.until("dcm leases | grep -q ada")
+	lease := m.lease().Lease
+	for _, command := range []struct {
+		text string
+		want int
+	}{
+		{"dcm apply", 0},
+		{"dcm run -- true", 0},
+		{"dcm leases --extend " + lease + " --time +30s", 1}, // systemd reads the new limit from a file
+		{"dcm release " + lease, 0},
+		{"dcm use spx-nps1", 0},
+		{"dcm use cpx-fast", 0},
+	} {
+		before := reloads()
+		m.run(command.text)
+		if got := reloads() - before; got != command.want {
+			m.t.Errorf("%s: %d daemon-reloads, want %d", command.text, got, command.want)
+		}
+	}
+	before := reloads()
+	old := m.run("cat " + settings)
+	m.put(settings, old+"\n[[client]]\nunit = \"extra.service\"\n")
+	m.run("systemctl reload dcm")
+	m.until("[ -e /run/systemd/generator/extra.service.d/50-dcm.conf ]")
+	if got := reloads() - before; got != 1 {
+		m.t.Errorf("another client: %d daemon-reloads, want 1", got)
+	}
+	m.put(settings, old)
+	m.run("systemctl reload dcm")
+	m.until("[ ! -e /run/systemd/generator/extra.service.d/50-dcm.conf ]")
 }
 
 // useCounted: utilisation and energy of a lease of a whole GPU come from the driver's counters, and the peak memory from
