@@ -31,7 +31,7 @@ func doors() map[string]string {
 		"leases.memoryPolicy":        escapes,
 		"procstat.Read":              numbers + " and one letter",
 		"leaseservice.writeTerminal": writes,
-		"slurmcmd.writeGres":         compared,
+		"slurmcmd.readGres":          compared,
 		"dcm-guard.main":             callers,
 		"dcm-guard.look":             escapes,
 		"dcm-guard.own":              "a path to write to, which is not printed",

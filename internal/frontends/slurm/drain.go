@@ -8,12 +8,12 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// mark begins each reason that dcm sets.
-const mark = "dcm: "
+// Mark begins each reason that dcm sets.
+const Mark = "dcm: "
 
 // replaceable begin the reasons that dcm may replace: its own, and those of slurmctld and slurmd that end
 // with a registration or that dcm explains better.
-var replaceable = []string{mark, helperFailed, "gres/", "Not responding", "Node unexpectedly rebooted", "Node features"}
+var replaceable = []string{Mark, helperFailed, "gres/", "Not responding", "Node unexpectedly rebooted", "Node features"}
 
 // Foreign reports whether an administrator or another program has set the reason of the node.
 func (n Node) Foreign() bool {

@@ -42,7 +42,7 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 		}
 	}
 	if r.Failed != "" {
-		errs = append(errs, c.drain(ctx, r, mark+r.Failed))
+		errs = append(errs, c.drain(ctx, r, Mark+r.Failed))
 	}
 	return errors.Join(errs...)
 }
@@ -69,7 +69,7 @@ func (c Controller) reportNone(ctx context.Context, r Report) error {
 	if r.Failed != "" {
 		why = r.Failed + "; " + why
 	}
-	return c.drain(ctx, r, mark+why)
+	return c.drain(ctx, r, Mark+why)
 }
 
 // drain drains the node and waits until slurmd has registered again after its reload. Before that, the
@@ -110,6 +110,6 @@ func (c Controller) CheckGres(ctx context.Context, g Gres, log func(string)) err
 	if err != nil || slices.Equal(gpus(n.Gres), gpus(g.Counts())) {
 		return err
 	}
-	_, err = c.DrainFor(ctx, fmt.Sprintf(mark+"slurm.conf needs Gres=%s", g.Counts()), log)
+	_, err = c.DrainFor(ctx, fmt.Sprintf(Mark+"slurm.conf needs Gres=%s", g.Counts()), log)
 	return err
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -15,8 +13,6 @@ import (
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
-	"dcm/internal/linux/atomicfile"
-	"dcm/internal/sanitize"
 )
 
 // forms are the options of slurm-conf.
@@ -56,10 +52,10 @@ func slurmConf(ctx context.Context, h *host.Host, con *console.Console, f forms)
 	}
 	g, err := generic(ctx, h, f.nvml)
 	switch {
+	case f.write != "":
+		return writeGres(ctx, h, con, g, err, f.write)
 	case err != nil:
 		return err
-	case f.write != "":
-		return writeGres(ctx, h, con, g, f.write)
 	case f.slinky:
 		g.NVML = g.HasInstances() // the numbers of their device nodes differ between nodes
 		fmt.Fprint(con.Out, g.Slinky())
@@ -79,31 +75,4 @@ func slurmFeatures(ctx context.Context, h *host.Host, con *console.Console) erro
 	}
 	fmt.Fprint(con.Out, slurm.FeatureLines(nodeName(ctx, h), slices.Sorted(maps.Keys(all))))
 	return nil
-}
-
-// writeGres replaces gres.conf, makes slurmd read it, and drains the node if slurm.conf does not
-// have its GRES. It reloads slurmd also if the file is unchanged, since an earlier reload may have failed.
-func writeGres(ctx context.Context, h *host.Host, con *console.Console, g slurm.Gres, path string) error {
-	if err := h.NeedRoot("writing gres.conf"); err != nil {
-		return err
-	}
-	path = h.Path(path)
-	before, err := os.ReadFile(path)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return sanitize.Error(err)
-	case !slurm.IsGres(string(before)):
-		return exitcode.With(exitcode.Usage, fmt.Errorf("%s: has other lines than those of dcm\nhint: move them to another file, and include both from gres.conf", sanitize.Text(path)))
-	}
-	if text := g.Conf(); text != string(before) {
-		if err := atomicfile.Write(path, []byte(text), atomicfile.Options{Mode: 0o644, SyncDir: true}); err != nil {
-			return sanitize.Error(err)
-		}
-		fmt.Fprintf(con.Out, "%s: changed to Gres=%s\n", sanitize.Text(path), g.Counts())
-	}
-	if err := reloadSlurmd(ctx, h); err != nil {
-		return err
-	}
-	c := slurm.Controller{NodeName: g.Node, Run: slurm.Scontrol}
-	return c.CheckGres(ctx, g, func(what string) { fmt.Fprintln(con.Out, what) })
 }

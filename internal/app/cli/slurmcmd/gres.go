@@ -28,37 +28,49 @@ type inventory struct {
 	cpus    cpus.Topology
 }
 
-// generic returns the generic resources of this node.
+// Errors of [generic] after which no job can use a GPU.
+var (
+	errNoPartition = errors.New("no partition has a device node of its own")
+	errUnread      = errors.New("cannot read the GPUs")
+)
+
+// generic returns the generic resources of this node. With an error, only the name of the node is set.
 func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
-	i := inventory{account: client.Account(ctx, h)}
-	var err error
-	if i.devices, err = gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h)); err != nil {
-		return slurm.Gres{}, err
-	}
-	// Until all clients have started, the daemon's status has the GPUs from before the change. The client
-	// that writes gres.conf needs those of now.
-	now, err := gather.InventoryOf(ctx, h, nil, i.devices, status.Inventory{})
+	name := nodeName(ctx, h)
+	i, err := read(ctx, h)
 	if err != nil {
-		return slurm.Gres{}, err
-	}
-	i.account.GPUs, i.account.Parts = now.GPUs, now.Parts
-	if i.cpus, err = cpus.Read(h.Path("sys/devices/system")); err != nil {
-		return slurm.Gres{}, err
+		return slurm.Gres{Node: name}, fmt.Errorf("%w: %w", errUnread, err)
 	}
 	g := i.gres()
-	g.Node, g.NVML = nodeName(ctx, h), nvml
+	g.Node, g.NVML = name, nvml
 	for _, at := range i.account.GPUs {
 		if text := i.account.Lacking(at); text != "" {
 			g.Note += "; " + text
 		}
 	}
 	switch {
-	case len(g.Devices) == 0:
-		return slurm.Gres{}, errors.New("no partition has a device node of its own")
 	case nvml && i.outside():
-		return slurm.Gres{}, fmt.Errorf("reservation %q: with NVML slurmd uses all of NVIDIA's GPUs (found partitions outside the reservation)\nhint: use --gres without --nvml", pool)
+		return slurm.Gres{Node: name}, fmt.Errorf("reservation %q: with NVML slurmd uses all of NVIDIA's GPUs (found partitions outside the reservation)\nhint: use --gres without --nvml", pool)
+	case len(g.Devices) == 0:
+		return slurm.Gres{Node: name}, errNoPartition
 	}
 	return g, nil
+}
+
+// read reads the GPUs. Until all clients have started, the daemon's status has those from before the change.
+// The client that writes gres.conf needs those of now.
+func read(ctx context.Context, h *host.Host) (i inventory, err error) {
+	i.account = client.Account(ctx, h)
+	if i.devices, err = gather.Devices(ctx, host.OpenNode(h, nil), client.FromDaemon(h)); err != nil {
+		return i, err
+	}
+	now, err := gather.InventoryOf(ctx, h, nil, i.devices, status.Inventory{})
+	if err != nil {
+		return i, err
+	}
+	i.account.GPUs, i.account.Parts = now.GPUs, now.Parts
+	i.cpus, err = cpus.Read(h.Path("sys/devices/system"))
+	return i, err
 }
 
 const nvidia = "nvidia"
