@@ -13,6 +13,7 @@ import (
 
 	"dcm/internal/app/cli/console"
 	"dcm/internal/engine/host"
+	"dcm/internal/exitcode"
 )
 
 // TestManual_HasEveryCommand compares the commands and their options with dcm(1), whose usage
@@ -32,10 +33,22 @@ func TestManual_HasEveryCommand(t *testing.T) {
 		if c.Name() == "help" || c.Name() == "completion" {
 			continue
 		}
-		if !manual[c.Use] {
-			t.Errorf("the manual has no line %q", ".B dcm "+c.Use)
+		if renamed, old := oldNames()[c.Name()]; old {
+			if row := "dcm " + c.Name() + ";dcm " + renamed + "\n"; !c.Hidden || !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), row) {
+				t.Errorf("the table of old names in the manual has no row %q, or help has it", row)
+			}
+			continue
 		}
-		checkFlags(t, c, string(page))
+		for _, below := range append([]*cobra.Command{c}, c.Commands()...) {
+			line := strings.TrimPrefix(below.CommandPath()+strings.TrimPrefix(below.Use, below.Name()), "dcm ")
+			if below.HasSubCommands() {
+				continue
+			}
+			if !manual[line] {
+				t.Errorf("the manual has no line %q", ".B dcm "+line)
+			}
+			checkFlags(t, below, string(page))
+		}
 	}
 	for line := range manual {
 		if name, _, _ := strings.Cut(line, " "); !names[name] {
@@ -76,4 +89,53 @@ func checkFlags(t *testing.T, c *cobra.Command, page string) {
 			t.Errorf("the manual does not have --%s of dcm %s", f.Name, c.Name())
 		}
 	})
+}
+
+// TestHelp_OneScreen: the first help fits a terminal of 80 columns and 50 lines, and has no internal command.
+func TestHelp_OneScreen(t *testing.T) {
+	var out strings.Builder
+	if status := Run(t.Context(), &host.Host{Root: "/"}, console.Fixed(&out, 80), []string{"--help"}); status != 0 {
+		t.Fatalf("exit status %d", status)
+	}
+	if n := strings.Count(out.String(), "\n"); n > 50 {
+		t.Errorf("%d lines, want at most 50:\n%s", n, out.String())
+	}
+	for _, name := range []string{"oneshot", "daemon", "agent", "leases", "slurm-conf", "selftest "} {
+		if strings.Contains(out.String(), "\n  "+name) {
+			t.Errorf("help has %s", name)
+		}
+	}
+}
+
+// TestUnknown_Synonym: the names of other programs' commands get the right suggestion, and no suggestion is hidden.
+func TestUnknown_Synonym(t *testing.T) {
+	for line, want := range map[string]string{
+		"ls":         `did you mean "dcm status", "dcm gpus" or "dcm profiles"?`,
+		"undo":       `did you mean "dcm use PROFILE" or "dcm history"?`,
+		"log":        `did you mean "dcm history"?`,
+		"doctor":     `did you mean "dcm check"?`,
+		"set":        `did you mean "dcm use PROFILE"?`,
+		"get":        `did you mean "dcm status", "dcm gpus" or "dcm profiles"?`,
+		"stop":       `did you mean "dcm lease"?`,
+		"statsu":     `did you mean "status"?`,
+		"demon":      `see 'dcm --help'`,
+		"lease lst":  `did you mean "list"?`,
+		"lease undo": `see 'dcm lease --help'`,
+	} {
+		var out strings.Builder
+		status := Run(t.Context(), &host.Host{Root: "/"}, console.Fixed(&out, 200), strings.Fields(line))
+		if status != exitcode.Usage || !strings.Contains(out.String(), "hint: "+want) {
+			t.Errorf("dcm %s: exit status %d, %s, want %s", line, status, out.String(), want)
+		}
+	}
+}
+
+// TestInternal_OutsideOfUnit: the commands of the units refuse to run elsewhere.
+func TestInternal_OutsideOfUnit(t *testing.T) {
+	for _, name := range []string{"daemon", "oneshot", "reserve", "agent"} {
+		var out strings.Builder
+		if status := Run(t.Context(), &host.Host{Root: "/"}, console.Fixed(&out, 200), []string{name}); status != exitcode.Usage || !strings.Contains(out.String(), "runs only in dcm") {
+			t.Errorf("dcm %s: exit status %d, %s", name, status, out.String())
+		}
+	}
 }

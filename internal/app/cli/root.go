@@ -13,8 +13,6 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/leases"
 	"dcm/internal/app/cli/query"
-	"dcm/internal/app/cli/selftestcmd"
-	"dcm/internal/app/cli/slurmcmd"
 	"dcm/internal/app/cli/unit"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
@@ -48,7 +46,7 @@ start, and whenever the configuration changes. Without a command, dcm prints the
 	cmd.PersistentFlags().StringVar(&h.Root, "root", h.Root, "use the host tree below `DIR`")
 	cobra.CheckErr(cmd.PersistentFlags().MarkHidden("root"))
 	cmd.AddGroup(&cobra.Group{ID: "query", Title: "Query:"}, &cobra.Group{ID: "change", Title: "Change:"},
-		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "unit", Title: "Internal commands, run by the units:"}, &cobra.Group{ID: "slurm", Title: "Slurm:"}, &cobra.Group{ID: "other", Title: "Other:"})
+		&cobra.Group{ID: "config", Title: "Configuration:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	cmd.SetHelpCommandGroupID("other")
 	cmd.SetCompletionCommandGroupID("other")
 	add := func(group string, commands ...*cobra.Command) {
@@ -58,14 +56,15 @@ start, and whenever the configuration changes. Without a command, dcm prints the
 			cmd.AddCommand(c)
 		}
 	}
-	add("query", query.StatusCmd(h, con), query.GpusCmd(h, con), query.PartitionsCmd(h, con), leases.LeasesCmd(h, con), leases.UsageCmd(h, con), query.TopCmd(h, con), query.TopologyCmd(h, con), query.PlanCmd(h, con), query.VerifyCmd(h, con), query.HoldersCmd(h, con), query.ReportCmd(h, con, run), query.HistoryCmd(h, con), query.RecordCmd(h, con), selftestcmd.SelftestCmd(h, con))
-	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leases.ReleaseCmd(h, con), leases.QueueCmd(h, con), leases.GuardCmd(h, con))
+	add("query", query.StatusCmd(h, con), query.GpusCmd(h, con), query.PartitionsCmd(h, con), leases.UsageCmd(h, con), query.TopCmd(h, con), query.TopologyCmd(h, con), query.PlanCmd(h, con), query.VerifyCmd(h, con), query.HoldersCmd(h, con), query.ReportCmd(h, con, run), query.HistoryCmd(h, con))
+	add("change", change.ApplyCmd(h, con), change.UseCmd(h, con), leases.RunCmd(h, con), leaseGroup(h, con), leases.GuardCmd(h, con))
 	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
-	add("unit", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
-	add("slurm", slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con))
-	add("other", versionCmd(h, con))
-	for _, name := range []string{"gpus", "partitions", "top", "topology", "plan", "verify", "holders", "record", "selftest", "profiles", "check", "export", "slurm-conf"} {
-		c, _, err := cmd.Find([]string{name})
+	add("other", supportGroup(h, con, run), slurmGroup(h, con), versionCmd(h, con))
+	add("", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
+	add("", old(h, con)...)
+	for _, name := range []string{"gpus", "partitions", "top", "topology", "plan", "verify", "holders", "record", "selftest", "profiles", "check", "export", "slurm-conf",
+		"support record", "support selftest", "slurm conf"} {
+		c, _, err := cmd.Find(strings.Fields(name))
 		cobra.CheckErr(err)
 		awaitReload(h, con, c)
 	}
@@ -85,13 +84,4 @@ func awaitReload(h *host.Host, con *console.Console, c *cobra.Command) {
 		}
 		return run(c, given)
 	}
-}
-
-// unknown returns the error of a command that does not exist.
-func unknown(c *cobra.Command, name string) error {
-	hint := "see 'dcm --help'"
-	if like := c.SuggestionsFor(name); len(like) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", like[0])
-	}
-	return exitcode.With(exitcode.Usage, fmt.Errorf("unknown command %q\nhint: %s", name, hint))
 }

@@ -140,7 +140,7 @@ var allowed = map[string][]string{
 	"internal/app/cli/slurmcmd": {"internal/linux/atomicfile", "internal/linux/cpus", "internal/frontends/status/gather", "internal/app/cli/change", "internal/app/cli/client", "internal/app/cli/console", "internal/engine/host", "internal/engine/apply",
 		"internal/engine/config", "internal/engine/config/selection", "internal/exitcode", "internal/frontends/slurm", "internal/frontends/status",
 		"internal/gpu", "internal/linux/filelock", "internal/linux/systemd"},
-	"internal/app/cli/unit":  {"internal/app/cli/console", "internal/engine/host", "internal/app/service", "internal/linux/journal"},
+	"internal/app/cli/unit":  {"internal/exitcode", "internal/app/cli/console", "internal/engine/host", "internal/app/service", "internal/linux/journal"},
 	"cmd/dcm":                {"internal/app/cli", "internal/engine/host"},
 	"cmd/dcm-service":        {"internal/exitcode", "internal/engine/host", "internal/linux/journal", "internal/app/leaseservice", "internal/app/service"},
 	"cmd/dcm-smi":            {"internal/gpu/amdsmi", "internal/worker/serve", "internal/worker/sandbox"},

@@ -59,7 +59,7 @@ var words = map[string]string{
 }
 
 // allowed are standard terms that contain a word of the list. Quotes are part of none of them.
-var allowed = regexp.MustCompile(`(?i)user nobody|reuid=nobody|chown (-R )?nobody|slurm-tell|nobody:|uid nobody|--user=nobody|-u nobody|User=nobody|"nobody"|nobody's group|nogroup|^nobody$|\.beside\b|json:"beside`)
+var allowed = regexp.MustCompile(`(?i)user nobody|reuid=nobody|chown (-R )?nobody|slurm-?tell|slurm tell|feature\|tell|tell \[-|nobody:|uid nobody|--user=nobody|-u nobody|User=nobody|"nobody"|nobody's group|nogroup|^nobody$|\.beside\b|json:"beside`)
 
 var (
 	listed = regexp.MustCompile(`(?i)\b(` + alternatives() + `)\b`)

@@ -18,11 +18,12 @@ import (
 
 func UseCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "use PROFILE | none | --clear",
+		Use:   "use PROFILE | none | --clear [--until-reboot]",
 		Short: "Select a profile permanently, apply it and show the progress",
 		Long: `Select the profile in /etc/dcm/dcm.toml, where only the profile line changes. Then apply
 it and show the progress. 'none' selects no profile, --clear removes the line. A
-selection until reboot ('dcm apply PROFILE') ends.
+selection until reboot ends. With --until-reboot, select it until the next boot instead,
+as 'dcm apply PROFILE' does; --clear ends such a selection.
 
 If a drop-in or the kernel command line selects a profile, it takes precedence. The
 command then changes nothing and fails.`,
@@ -30,10 +31,13 @@ command then changes nothing and fails.`,
 		ValidArgsFunction: useNames(h),
 	}
 	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
+	untilReboot := cmd.Flags().Bool("until-reboot", false, "select the profile until the next boot")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case *clearing && len(given) > 0:
 			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
+		case *untilReboot && (*clearing || len(given) > 0 && given[0] != ""):
+			return applyNow(c.Context(), h, con, given, *clearing, manner{})
 		case *clearing:
 			return use(c.Context(), h, con, "")
 		case len(given) == 0 || given[0] == "":

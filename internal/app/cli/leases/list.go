@@ -58,6 +58,28 @@ max-time of the configuration, and not while a request of another user waits.`,
 	return cmd
 }
 
+// ExtendCmd is dcm lease extend.
+func ExtendCmd(h *host.Host, con *console.Console) *cobra.Command {
+	return &cobra.Command{
+		Use:   "extend LEASE TIME",
+		Short: "Set a later time limit of a lease",
+		Long: `Set a later time limit of a lease. The time counts from the start of the lease (8h), or is added to the
+present limit (+1h). Root can extend any lease. A user can extend only the user's own, up to max-time of the
+configuration, and not while a request of another user waits.`,
+		Example: "  dcm lease extend 4f1c +1h",
+		Args:    console.Args(cobra.ExactArgs(2)),
+		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(given) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeLeases(h), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, given []string) error {
+			return extendLease(c.Context(), h, con, given[0], given[1])
+		},
+	}
+}
+
 // extendTimeout limits the wait for the daemon, which may delay a reload of systemd.
 const extendTimeout = time.Minute
 
@@ -69,7 +91,7 @@ func extendLease(ctx context.Context, h *host.Host, con *console.Console, unit, 
 		err = fmt.Errorf("too short (found %s, want a time such as 30m or 8h, or +1h)", value)
 	}
 	if err != nil {
-		return exitcode.With(exitcode.Usage, fmt.Errorf("--time: %w", err))
+		return exitcode.With(exitcode.Usage, fmt.Errorf("time limit: %w", err))
 	}
 	if unit, err = findLease(h, unit); err != nil {
 		return err

@@ -55,6 +55,23 @@ contains no secrets; its CONTENTS.txt lists its files. Only root gets all of it.
 	return cmd
 }
 
+// BundleCmd is dcm support bundle.
+func BundleCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {
+	return &cobra.Command{
+		Use:   "bundle [FILE]",
+		Short: "Pack an archive for support",
+		Long: `Write one archive for support: configuration, reports, states of units, inventory, journal of dcm,
+and the kernel's messages about the GPUs. The archive goes to FILE ("-" for standard output) or to a
+new file in the current directory. It contains no secrets; its CONTENTS.txt lists its files. Only root
+gets all of it.`,
+		Example: "  sudo dcm support bundle",
+		Args:    console.Args(cobra.MaximumNArgs(1)),
+		RunE: func(c *cobra.Command, given []string) error {
+			return bundle.Write(c.Context(), h, con, run, strings.Join(given, ""), time.Now())
+		},
+	}
+}
+
 // archive is the value of --bundle, which may be missing: --bundle=FILE and --bundle FILE are
 // the same.
 type archive string

@@ -15,7 +15,8 @@ func AgentCmd(h *host.Host, con *console.Console) *cobra.Command {
 the socket that systemd passes. See org.deviceconfig.Agent1(5).
 
 dcm-agent.service runs this command while a program is connected.`,
-		Args: console.Args(cobra.NoArgs),
-		RunE: work(h, con, "agent"),
+		Args:   console.Args(cobra.NoArgs),
+		Hidden: true,
+		RunE:   work(h, con, "agent"),
 	}
 }

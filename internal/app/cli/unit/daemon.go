@@ -18,7 +18,8 @@ func DaemonCmd(h *host.Host, con *console.Console) *cobra.Command {
 
 dcm.service runs this command. It changes no GPU itself: if there is something to do, it
 requests a restart of dcm-apply.service, and with it of the clients.`,
-		Args: console.Args(cobra.NoArgs),
+		Args:   console.Args(cobra.NoArgs),
+		Hidden: true,
 	}
 	reload := cmd.Flags().Bool("reload", false, "make the daemon $MAINPID check again")
 	cobra.CheckErr(cmd.Flags().MarkHidden("reload"))

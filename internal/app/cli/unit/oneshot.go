@@ -15,7 +15,8 @@ func OneshotCmd(h *host.Host, con *console.Console) *cobra.Command {
 
 dcm-apply.service runs this command. It stops and starts no unit, and refuses to begin
 while a process has a GPU open. Use 'dcm apply' to restart the clients around the change.`,
-		Args: console.Args(cobra.NoArgs),
-		RunE: work(h, con, "oneshot"),
+		Args:   console.Args(cobra.NoArgs),
+		Hidden: true,
+		RunE:   work(h, con, "oneshot"),
 	}
 }

@@ -15,7 +15,8 @@ func ReserveCmd(h *host.Host, con *console.Console) *cobra.Command {
 
 dcm-reserve.service runs this command when only reservations have changed. Every run of
 dcm-apply.service ends with the same work.`,
-		Args: console.Args(cobra.NoArgs),
-		RunE: work(h, con, "reserve"),
+		Args:   console.Args(cobra.NoArgs),
+		Hidden: true,
+		RunE:   work(h, con, "reserve"),
 	}
 }
