@@ -3,13 +3,13 @@
 # end.
 trap 'chmod -R u+w "$dir"; rm -rf "$dir"' EXIT
 
-# go_module MODULE@VERSION: a Go module that requires it.
+# go_module MODULE@VERSION...: a Go module that requires them.
 go_module() {
 	(
 		cd "$dir" || exit
 		export GOFLAGS=-mod=mod GOWORK=off
 		go mod init finding 2>/dev/null
-		go get "$1" 2>/dev/null
+		go get "$@" 2>/dev/null
 	)
 }
 
