@@ -78,6 +78,41 @@ func (d Dependencies) up(ctx context.Context, names []string) ([]listed, error) 
 	}), err
 }
 
+// forwardStops returns the properties that list the units with which a unit stops, see [stopPropagation].
+func forwardStops() []string {
+	return []string{"Requires", "BindsTo", "PartOf", "Requisite", "StopPropagatedFrom"}
+}
+
+// StoppedWith returns those of the units that stop with a unit for which with returns true, directly or through each
+// other. Unlike [Dependencies.Dependents] it does not depend on which units are active.
+func (d Dependencies) StoppedWith(ctx context.Context, names []string, with func(unit string) bool) ([]string, error) {
+	needs := make([][]string, len(names))
+	err := each(len(names), func(i int) error {
+		for _, property := range forwardStops() {
+			var units []string
+			if err := d.t.property(ctx, names[i], unitInterface, property, &units); err != nil {
+				return err
+			}
+			needs[i] = append(needs[i], units...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	stopped := func(unit string) bool { return with(unit) || slices.Contains(out, unit) }
+	for before := -1; before < len(out); {
+		before = len(out)
+		for i, name := range names {
+			if !slices.Contains(out, name) && slices.ContainsFunc(needs[i], stopped) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out, nil
+}
+
 // Triggers returns the active sockets, timers and paths that start one of the units
 // (TriggeredBy=), sorted by name. Such a unit fails when the unit that it starts fails too
 // often.

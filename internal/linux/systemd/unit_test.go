@@ -168,6 +168,33 @@ func TestSettle_AutoRestart(t *testing.T) {
 	}
 }
 
+// TestStoppedWith: units that depend on a client are found, whether they are active or not. One that was a client before,
+// and what depends on it, is not.
+func TestStoppedWith(t *testing.T) {
+	p := startPID1(t)
+	for name, deps := range map[string]map[string]any{
+		"proxy.service":   {"BindsTo": []string{"web.service"}},
+		"web.service":     {"Requires": []string{"client.service", "sysinit.target"}},
+		"part.service":    {"PartOf": []string{unitname.Apply}},
+		"removed.service": {"Requires": []string{"sysinit.target"}},
+		"of-it.service":   {"Requires": []string{"removed.service"}},
+	} {
+		p.set(name, "inactive/dead", "")
+		for _, property := range []string{"Requires", "BindsTo", "PartOf", "Requisite", "StopPropagatedFrom"} {
+			p.property(name, property, []string{})
+		}
+		for property, names := range deps {
+			p.property(name, property, names)
+		}
+	}
+	c, ctx := p.dial()
+	got, err := c.Dependencies.StoppedWith(ctx, []string{"proxy.service", "web.service", "part.service", "removed.service", "of-it.service"},
+		func(unit string) bool { return unit == "client.service" || unit == unitname.Apply })
+	if diff := cmp.Diff([]string{"web.service", "part.service", "proxy.service"}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestDependents_ActiveUnitsOnly(t *testing.T) {
 	p := startPID1(t)
 	for name, u := range map[string]struct {

@@ -121,7 +121,7 @@ func checkClients(ctx context.Context, h *host.Host, con *console.Console, cfg *
 	if !h.Here() {
 		return
 	}
-	now, err := gather.UnitStates(ctx, h, host.Clients(h, cfg), false)
+	now, err := gather.UnitStates(ctx, h, host.Clients(h, cfg), nil, false)
 	if err != nil {
 		return
 	}

@@ -57,7 +57,8 @@ func Sources(h *host.Host, o Options) status.Sources {
 		s.Held = o.Held
 		s.Units = func(ctx context.Context) (status.UnitStates, error) {
 			state, _ := o.State(ctx) // its error is reported with the daemon
-			return UnitStates(ctx, h, restartedUnits(h, cfg, state), o.All)
+			clients := configuredClients(h, cfg)
+			return UnitStates(ctx, h, clients, otherUnits(clients, state), o.All)
 		}
 		s.Confined = func(ctx context.Context) (status.Confinement, error) {
 			c, err := confinement(ctx, h, cfg)
@@ -188,26 +189,31 @@ func lastRun(h *host.Host) (*runstate.Run, error) {
 	return run, err
 }
 
-// restartedUnits returns the clients, and other units that the last restart stopped.
-func restartedUnits(h *host.Host, cfg *config.Config, s *runstate.State) []string {
-	var all []string
-	if cfg != nil {
-		all = slices.Clone(host.Clients(h, cfg))
+func configuredClients(h *host.Host, cfg *config.Config) []string {
+	if cfg == nil {
+		return nil
 	}
+	return slices.Clone(host.Clients(h, cfg))
+}
+
+// otherUnits returns the units of the last restart that are no clients now: they depended on one, or were removed from
+// the configuration.
+func otherUnits(clients []string, s *runstate.State) []string {
 	if s == nil {
-		return all
+		return nil
 	}
+	var out []string
 	for _, c := range s.Clients {
-		if !config.Lists(all, c.Unit) {
-			all = append(all, c.Unit)
+		if !config.Lists(clients, c.Unit) {
+			out = append(out, c.Unit)
 		}
 	}
-	return all
+	return out
 }
 
 // UnitStates returns the states of dcm's units and of the clients, from systemd. If all is set, it also
-// reads the clients' numbers of restarts.
-func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (status.UnitStates, error) {
+// reads the clients' numbers of restarts. Of the others it has those that stop with a client.
+func UnitStates(ctx context.Context, h *host.Host, clients, others []string, all bool) (status.UnitStates, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.DialTimeout)
 	defer cancel()
 	conn, err := h.Dial(ctx)
@@ -245,7 +251,11 @@ func UnitStates(ctx context.Context, h *host.Host, clients []string, all bool) (
 	if all {
 		fields = systemd.Restarts
 	}
-	units, err := conn.Units.List(ctx, clients, fields)
+	concerned := func(unit string) bool { return config.Lists(clients, unit) || slices.Contains(unitname.Runs(), unit) }
+	if with, unknown := conn.Dependencies.StoppedWith(ctx, others, concerned); unknown == nil {
+		others = with
+	}
+	units, err := conn.Units.List(ctx, slices.Concat(clients, others), fields)
 	for _, u := range units {
 		out.Clients = append(out.Clients, status.Client{Unit: u.Name, Load: u.Load, Active: u.Active, Sub: u.Sub, Result: u.Result,
 			Restarts: u.Restarts, Ran: u.Active == "active" || u.Invocation != "", Invocation: u.Invocation})
