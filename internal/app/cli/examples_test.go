@@ -159,7 +159,7 @@ func TestExamples_Configurations(t *testing.T) {
 func TestExamples_Settings(t *testing.T) {
 	tables := []string{
 		"", "[clients]\n", "[apply]\n", "[daemon]\n", "[gpu]\n", "[metrics]\n", "[agent]\n", "[leases]\n", "[leases.groups.g]\n", "[guard]\n",
-		"[[client]]\nunit = \"a\"\n", "[[budget]]\nunits = \"a\"\nmax-down = 1\n", "[[reservation]]\nunit = \"a\"\npartitions = 1\n", "[[reservation]]\nunit = \"a@\"\npartitions = 1\n",
+		"[[client]]\nunit = \"a\"\n", "[[budget]]\nunits = \"a\"\nmax-down = 1\n", "[[reservation]]\nunit = \"a\"\npartitions = 1\n", "[[reservation]]\nunit = \"a@\"\npartitions = 1\n", "[[reservation]]\nuser = \"a\"\ngpus = [0]\n", "[[reservation]]\ngpus = [0]\n",
 		"[profiles.a]\n", "[profiles.a]\n[[profiles.a.group]]\ncount = \"rest\"\ncompute = \"CPX\"\n",
 	}
 	valid := make(map[string]bool) // by the setting

@@ -12,8 +12,9 @@ import (
 )
 
 // limitsOf returns the limits of leases in a configuration.
-func limitsOf(l config.Leases) lease.Limits {
-	out := lease.Limits{PerUser: l.PerUser, Slots: l.SlotsPerUser, Shares: l.Shares, Default: l.DefaultTime, Longest: l.MaxTime}
+func limitsOf(c *config.Config) lease.Limits {
+	l := c.Leases
+	out := lease.Limits{Hours: len(c.UserReservations) > 0, PerUser: l.PerUser, Slots: l.SlotsPerUser, Shares: l.Shares, Default: l.DefaultTime, Longest: l.MaxTime}
 	for _, g := range l.Groups {
 		out.Groups = append(out.Groups, lease.GroupLimits{Name: g.Name, PerUser: g.PerUser, Total: g.Total, Longest: g.MaxTime})
 	}
@@ -22,7 +23,7 @@ func limitsOf(l config.Leases) lease.Limits {
 
 // ApplyLimits gives the limits of the effective configuration to the allocator.
 func (s *Service) ApplyLimits() {
-	s.allocator.Limit(limitsOf(s.config().Leases))
+	s.allocator.Limit(limitsOf(s.config()))
 	s.sweepSoon() // a reservation may create instances
 }
 

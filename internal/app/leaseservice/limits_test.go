@@ -60,8 +60,8 @@ func TestMember_OfADirectoryIsFoundByItsLease(t *testing.T) {
 }
 
 func TestLimits_AreThoseOfTheConfiguration(t *testing.T) {
-	got := limitsOf(config.Leases{PerUser: 4, Shares: 2, DefaultTime: time.Hour, MaxTime: 2 * time.Hour, Groups: []config.GroupLimits{{Name: "course", PerUser: 1, Total: 8, MaxTime: time.Minute}}})
-	want := lease.Limits{PerUser: 4, Shares: 2, Default: time.Hour, Longest: 2 * time.Hour, Groups: []lease.GroupLimits{{Name: "course", PerUser: 1, Total: 8, Longest: time.Minute}}}
+	got := limitsOf(&config.Config{Leases: config.Leases{PerUser: 4, Shares: 2, DefaultTime: time.Hour, MaxTime: 2 * time.Hour, Groups: []config.GroupLimits{{Name: "course", PerUser: 1, Total: 8, MaxTime: time.Minute}}}, UserReservations: make([]config.UserReservation, 1)})
+	want := lease.Limits{Hours: true, PerUser: 4, Shares: 2, Default: time.Hour, Longest: 2 * time.Hour, Groups: []lease.GroupLimits{{Name: "course", PerUser: 1, Total: 8, Longest: time.Minute}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}

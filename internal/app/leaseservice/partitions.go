@@ -43,6 +43,7 @@ type Partitions struct {
 	ended   serviceRuns
 	lists   deviceLists
 	origins originCache
+	hours   userHours
 }
 
 // NewPartitions returns the partitions for readers outside the daemon.
@@ -52,7 +53,7 @@ func NewPartitions(h *host.Host, cfg *config.Config, log *slog.Logger) *Partitio
 
 func newPartitions(h *host.Host, effective func() *config.Config, log *slog.Logger) *Partitions {
 	node := host.OpenNode(h, nil, gpu.Leases(func() []gpu.Holder { return nil }))
-	return &Partitions{host: h, node: node, config: effective, processes: processes{h}, dynamic: dynamicGPUs{h, node, effective, &knownDynamic{}}, log: log}
+	return &Partitions{host: h, node: node, config: effective, processes: processes{h}, dynamic: dynamicGPUs{h, node, effective, &knownDynamic{}}, hours: userHours{node: node}, log: log}
 }
 
 // Allocations returns each partition of the host with its holders.
@@ -65,7 +66,7 @@ func Allocations(ctx context.Context, h *host.Host) ([]lease.Allocation, error) 
 	if err != nil {
 		return nil, err
 	}
-	return lease.Allocations(snapshot), nil
+	return lease.Allocations(snapshot.WithHours()), nil
 }
 
 // Snapshot reads the partitions from the last run's list, and their holders from PID 1 and the open
@@ -156,6 +157,9 @@ func (p *Partitions) collect(ctx context.Context, r *reading) (lease.Snapshot, g
 		}
 	}
 	var err error
+	if snapshot.Hours, err = p.hours.read(ctx, p.config(), slices.Sorted(maps.Keys(r.last.Modes))); err != nil {
+		return snapshot, r.usage, fmt.Errorf("cannot read the GPUs of the reservations for users: %w", err)
+	}
 	snapshot.Units, err = p.unitDevices(ctx, r.conn, r.loaded)
 	r.scan.Wait()
 	if err = errors.Join(err, r.err); err != nil {

@@ -27,6 +27,13 @@ var bad = []struct{ name, text, want string }{
 	{"scalar for a table", "clients = [\"gpuagent\"]", `:1: clients: must be a table, not an array`},
 	{"string for an array", "[clients]\nunits = \"gpuagent\"", `:2: clients.units = "gpuagent": must be an array, not a string`},
 	{"string for a boolean", "[apply]\nreload-driver = \"yes\"", `:2: apply.reload-driver = "yes": must be true or false, not a string`},
+	{"user reservation", "[[reservation]]\nuser = \"a b\"\nwhen = \"8..18\"\npartitions = 2\n[[reservation]]\nuser = \"alice\"\n[[reservation]]\nname = \"x\"\npartitions = 1\nwhen = \"Mon\"",
+		`:1: reservation: gpus is missing; accepted: gpus = [0, 2]
+:2: reservation.user = "a b": not a user's name; accepted: a name such as "alice", or a number such as "1000"
+:3: reservation.when = "8..18": not hours of a week; accepted: days of the week, a time of day, or both, such as "Mon..Fri 08:00..18:00", "Sat,Sun" or "22:00..06:00"
+:4: reservation.partitions = 2: cannot be combined with user; accepted: user, gpus and when
+:5: reservation: gpus is missing; accepted: gpus = [0, 2]
+:10: reservation.when = "Mon": when is valid only with user; accepted: user = "alice"`},
 	{"unknown value", "[apply]\non-failure = \"rolback\"\nreboot = \"always\"",
 		`:2: apply.on-failure = "rolback": not a known value; did you mean "rollback"? accepted: rollback, keep
 :3: apply.reboot = "always": not a known value; accepted: never, once`},

@@ -35,6 +35,7 @@ func build(root *source.Node) *Config {
 	var confined []Reservation
 	c.DeclaredClients, confined = readClients(root.At("client"))
 	c.Reservations = append(readReservations(root.At("reservation")), confined...)
+	c.UserReservations = readUserReservations(root.At("reservation"))
 	c.Observers = rule.ReadUnits(root.At("guard", "observers"))
 	c.Leases = readLeases(root.At("leases"))
 	c.Budgets = readBudgets(root.At("budget"))

@@ -55,7 +55,10 @@ type Config struct {
 
 	Reservations []Reservation // those of the [[client]] tables included
 	Leases       Leases
-	Observers    []string // services that may open all partitions, exclusive ones included
+
+	UserReservations []UserReservation
+
+	Observers []string // services that may open all partitions, exclusive ones included
 
 	Metrics string // directory of the metrics file; "": the default one, if it exists; or [Off]
 

@@ -55,6 +55,9 @@ func Format(c *Config) string {
 			b.WriteString("\n" + r.format())
 		}
 	}
+	for _, r := range c.UserReservations {
+		b.WriteString("\n" + r.format())
+	}
 	for _, name := range c.Names() {
 		b.WriteString("\n" + FormatProfile(c.Profiles[name]))
 	}

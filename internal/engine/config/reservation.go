@@ -96,6 +96,8 @@ func reservations() rule.Rule {
 		"vendor":     rule.OneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
 		"mode":       rule.Scalar("a string", soughtMode),
 		"make":       rule.Scalar("a string", madeProfile),
+		"user":       rule.Scalar("a string", userName),
+		"when":       rule.Scalar("a string", reservedHours),
 	}, oneReservation), nil)
 }
 
@@ -138,8 +140,18 @@ func soughtIn(n *source.Node) (partition.Criteria, error) {
 }
 
 func oneReservation(c *rule.Checker, key string, n *source.Node) {
+	if gpus := n.At("gpus"); gpus != nil && !gpus.Bad && len(gpus.Items()) == 0 {
+		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "the list is empty", Accepted: "the GPUs to choose from, or no gpus key for all GPUs"})
+	}
+	if isForUser(n) {
+		forUser(c, key, n)
+		return
+	}
+	if when := n.At("when"); when != nil {
+		c.Fail(when, source.DottedKey(key, "when"), &source.Fault{Text: "when is valid only with user", Accepted: `user = "alice"`})
+	}
 	if n.At("unit") == nil && n.At("name") == nil {
-		c.Fail(n, key, &source.Fault{Text: "unit or name is missing", Accepted: `unit = "vllm.service", or name = "slurm" for partitions that another manager allocates`})
+		c.Fail(n, key, &source.Fault{Text: "unit, name or user is missing", Accepted: `unit = "vllm.service", name = "slurm" for partitions that another manager allocates, or user = "alice"`})
 	}
 	if n.At("make") != nil {
 		makes(c, key, n)
@@ -153,9 +165,6 @@ func oneReservation(c *rule.Checker, key string, n *source.Node) {
 	}
 	if n.At("partitions") == nil && n.At("make") == nil {
 		c.Fail(n, key, &source.Fault{Text: "partitions is missing", Accepted: "partitions = 2"})
-	}
-	if gpus := n.At("gpus"); gpus != nil && !gpus.Bad && len(gpus.Items()) == 0 {
-		c.Fail(gpus, source.DottedKey(key, "gpus"), &source.Fault{Text: "the list is empty", Accepted: "the GPUs to choose from, or no gpus key for all GPUs"})
 	}
 }
 
@@ -232,7 +241,7 @@ func checkReservations(c *rule.Checker, reservations, clients *source.Node) {
 		}
 		names[r.Name] = item
 	}
-	for _, item := range reservations.Items() {
+	for _, item := range forUnits(reservations) {
 		if !item.Broken() {
 			check("reservation", item, reservation(item))
 		}
@@ -246,7 +255,7 @@ func checkReservations(c *rule.Checker, reservations, clients *source.Node) {
 
 func readReservations(n *source.Node) []Reservation {
 	var out []Reservation
-	for _, item := range n.Items() {
+	for _, item := range forUnits(n) {
 		out = append(out, reservation(item))
 	}
 	return out

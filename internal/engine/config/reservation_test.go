@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,29 @@ func TestLoad_ReservationMakes(t *testing.T) {
 	}
 }
 
+// A reservation for a user has no partitions of its own: it is none of those for units.
+func TestLoad_UserReservations(t *testing.T) {
+	paths := written(t, map[string]string{"dcm.toml": two + "\n[[reservation]]\nuser = \"alice\"\ngpus = [0, \"0000:26:00.0\"]\nwhen = \"Mon..Fri  08:00..18:00\"\n[[reservation]]\nuser = \"1000\"\ngpus = [1]\n"})
+	c, err := config.Load(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range c.UserReservations {
+		got = append(got, fmt.Sprintf("%s %v %q %s", r.User, r.GPUs, r.Hours, filepath.Base(r.Source)))
+	}
+	if diff := cmp.Diff([]string{`alice [0 0000:26:00.0] "Mon..Fri 08:00..18:00" dcm.toml:16`, `1000 [1] "" dcm.toml:20`}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if all, lost := config.Reservations(paths); len(c.Reservations) != 2 || len(all) != 2 || len(lost) != 0 {
+		t.Errorf("reservations for units: got %v, %v and %v, want two", c.Reservations, all, lost)
+	}
+	again, err := config.Load(written(t, map[string]string{"dcm.toml": config.Format(c)}))
+	if err != nil || len(again.UserReservations) != 2 || again.UserReservations[0].Hours != c.UserReservations[0].Hours {
+		t.Errorf("formatted and read again: %v, %v", again, err)
+	}
+}
+
 func TestMakesFor_InstanceBeforeTemplate(t *testing.T) {
 	list := []config.Reservation{{Unit: "vllm@.service", Make: "2g.20gb"}, {Unit: "vllm@a.service", Partitions: 1}, {Unit: "one.service", Make: "1g.10gb"}}
 	for unit, want := range map[string]string{"vllm@b.service": "2g.20gb", "vllm@a.service": "", "one.service": "1g.10gb", "other.service": "", "vllm.service": ""} {
@@ -110,7 +134,7 @@ func TestLoad_Reservations(t *testing.T) {
 
 func TestLoad_BadReservations(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
-		{"[[reservation]]\npartitions = 1\n", `:1: reservation: unit or name is missing; accepted: unit = "vllm.service"`},
+		{"[[reservation]]\npartitions = 1\n", `:1: reservation: unit, name or user is missing; accepted: unit = "vllm.service"`},
 		{"[[reservation]]\nunit = \"a\"\n", ":1: reservation: partitions is missing"},
 		{"[[reservation]]\nunit = \"a\"\npartitions = 0\n", ":3: reservation.partitions = 0: out of range; accepted: 1 to 1024"},
 		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template needs share; accepted: an instance, such as a@a.service"},

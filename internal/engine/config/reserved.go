@@ -19,6 +19,7 @@ func Reservations(p Paths) (all []Reservation, lost []string) {
 	layers, _ := p.layers()
 	c := &rule.Checker{Root: schema()}
 	sum, clients := listed(layers, "reservation"), listed(layers, "client")
+	sum.Value = forUnits(sum)
 	clients.Value = slices.DeleteFunc(clients.Items(), func(n *source.Node) bool { return n.At("gpus") == nil })
 	reservations().Check(c, "reservation", sum)
 	declaredClients().Check(c, "client", clients)

@@ -69,6 +69,7 @@ func TestShippedFile_ShowsDefaults(t *testing.T) {
 	want.Persistent, want.LastingSource = "cpx-nps4", got.Source
 	want.Profiles, want.Origin, want.Clients = got.Profiles, got.Origin, got.Clients
 	want.Reservations, want.DeclaredClients, want.Budgets = got.Reservations, got.DeclaredClients, got.Budgets
+	want.UserReservations = got.UserReservations
 	if want.Warnings = got.Warnings; len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], ": budget: ") {
 		t.Errorf("warnings: got %q, want one, about the budget of an example", got.Warnings)
 	}

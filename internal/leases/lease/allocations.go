@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/made"
@@ -72,6 +73,10 @@ type Snapshot struct {
 
 	Cleaning Cleaning
 
+	Hours  []Hours
+	At     time.Time                    // the time of the snapshot; zero: now
+	closed map[partition.Address]string // why no lease gets partitions of a GPU, see seenBy
+
 	// Dynamic reads the GPUs that leases divide; nil: there are none.
 	Dynamic func() ([]DynamicGPU, error)
 }
@@ -84,7 +89,7 @@ func (s Snapshot) dynamicGPUs() ([]DynamicGPU, error) {
 	list = slices.Clone(list)
 	for i := range list {
 		g := &list[i]
-		g.Refused = s.Held.refused(g.GPU)
+		g.Refused = cmp.Or(s.Held.refused(g.GPU), s.closed[g.GPU])
 		if s.Held.of(g.GPU) != "" {
 			g.Late = placement.MaxLate
 		}
@@ -148,7 +153,7 @@ func Allocations(s Snapshot) []Allocation {
 	}
 	out := make([]Allocation, len(s.Parts))
 	for i, p := range s.Parts {
-		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: cmp.Or(s.Awaited[p.Name], s.Held.refused(p.GPU), s.Cleaning.Pending[p.Name]), Made: s.Made[p.Name]}
+		h := Allocation{Part: p, Units: units[p.Render], For: s.Reserved[p.Name], Awaited: cmp.Or(s.Awaited[p.Name], s.Held.refused(p.GPU), s.closed[p.GPU], s.Cleaning.Pending[p.Name]), Made: s.Made[p.Name]}
 		for _, user := range s.Open[p.Name] {
 			if !slices.Contains(h.Units, user) {
 				h.Users = append(h.Users, user)

@@ -47,7 +47,7 @@ func New(c Config) *Allocator {
 		queue:   &queue{rejoinWindow: c.RejoinWindow, changed: make(chan struct{}, 1)},
 		starter: &starter{c.Host, c.Common},
 	}
-	a.server = &server{c.Host, a.queue, a.policy, a.starter}
+	a.server = &server{host: c.Host, queue: a.queue, policy: a.policy, starter: a.starter}
 	return a
 }
 

@@ -54,7 +54,7 @@ func (s Snapshot) matchesLater(r Request, err error) error {
 	for _, claim := range s.Switched {
 		holders = append(holders, claim.Unit())
 	}
-	return &InsufficientError{err, unique(holders)}
+	return &InsufficientError{Err: err, Holders: unique(holders)}
 }
 
 // atRest returns the GPU without leases and other users.

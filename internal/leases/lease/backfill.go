@@ -140,13 +140,17 @@ func (s *schedule) uses(p *pending, by *pending, c placement.Choice) bool {
 }
 
 // earliest returns when a request can start. It assumes that each lease ends at its time limit, and
-// that leases without a limit never end. It returns the zero time if the request could never start.
+// that leases without a limit never end. It returns the zero time if the request could never start. [Hours] that
+// begin between two times at which it could start make the result later than the earliest one.
 func (s *schedule) earliest(p *pending) time.Time {
 	times := []time.Time{s.now}
 	for _, t := range s.terms() {
 		if end := t.Began.Add(t.Limit); t.Limit > 0 && end.After(s.now) {
 			times = append(times, end)
 		}
+	}
+	for _, h := range s.snapshot.Hours {
+		times = append(times, changes(h.When, s.now)...)
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	i := sort.Search(len(times), func(i int) bool {
@@ -162,10 +166,12 @@ func (s *schedule) earliest(p *pending) time.Time {
 // at returns the snapshot without the leases that have reached their time limits by then.
 func (s *schedule) at(then time.Time) Snapshot {
 	terms := s.terms()
-	return s.snapshot.after(func(unit string) bool {
+	after := s.snapshot.after(func(unit string) bool {
 		t := terms[unit]
 		return t.Limit > 0 && !t.Began.Add(t.Limit).After(then)
 	})
+	after.At = then
+	return after
 }
 
 // with returns the snapshot with the lease of a choice.

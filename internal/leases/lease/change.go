@@ -52,6 +52,15 @@ func (a *Allocator) Extend(ctx context.Context, c Caller, unit string, limit tim
 	case term.Limit > limit:
 		return fmt.Errorf("the time limit of %s is %s already (requested %s); 'dcm release' ends a lease", unit, term.Limit, limit)
 	}
+	if c.UID != 0 && a.policy.get().Hours {
+		snapshot, err := a.host.Partitions.Snapshot(ctx)
+		if err != nil {
+			return fmt.Errorf("cannot read the allocations: %w", err)
+		}
+		if err := snapshot.extendible(unit, c.UID, terms[unit], limit); err != nil {
+			return err
+		}
+	}
 	if n := a.queue.others(c.UID); n > 0 && c.UID != 0 {
 		return &InsufficientError{Err: fmt.Errorf("%s cannot be extended while requests of other users wait (%d)", unit, n)}
 	}

@@ -15,6 +15,7 @@ import (
 
 // choose chooses partitions for a request.
 func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.Choice, error) {
+	snapshot = snapshot.seenBy(caller, r)
 	switch {
 	case partition.IsMode(r.Make):
 		return p.chooseMode(snapshot, caller, r)
@@ -38,7 +39,8 @@ func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.
 	}
 	choice, err := snapshot.Cleaning.choose(all(allocations), no, r.Want)
 	if err != nil {
-		return choice, &InsufficientError{err, holdersOf(allocations, r.Want)}
+		holders := holdersOf(allocations, r.Want)
+		return choice, &InsufficientError{err, holders, snapshot.closedBy(holders)}
 	}
 	return choice, p.check(allocations, caller, len(choice.Partitions))
 }
@@ -80,7 +82,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 		own = at.around()
 	}
 	alone := snapshot.after(func(unit string) bool { return unit != own })
-	alone.Open, alone.Awaited, alone.Held, alone.Cleaning = nil, nil, HeldMemory{}, Cleaning{}
+	alone.Open, alone.Awaited, alone.Held, alone.Cleaning, alone.Hours = nil, nil, HeldMemory{}, Cleaning{}, alone.excluding(c, r)
 	alone = alone.atRest()
 	switch {
 	case partition.IsMode(r.Make):
@@ -99,7 +101,7 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 	if !ok {
 		return nil // the caller calls choose again, which returns any other error
 	}
-	return &ImpossibleError{errors.New(explain(alone, short, own))}
+	return &ImpossibleError{errors.New(explain(alone.seenBy(c, r), short, own))}
 }
 
 // explain says why a request can never be met.
@@ -132,6 +134,11 @@ func explain(snapshot Snapshot, short *placement.ShortError, own string) string 
 	}
 	if len(list) > 0 {
 		text += "; reserved: " + strings.Join(list, ", ")
+	}
+	for _, why := range slices.Sorted(maps.Values(snapshot.closed)) {
+		if part := "; a GPU has " + why; !strings.Contains(text, part) {
+			text += part
+		}
 	}
 	if own != "" {
 		text += "; the caller runs in " + own + " and cannot wait for its end"

@@ -29,6 +29,7 @@ var (
 type InsufficientError struct {
 	Err     error
 	Holders []string
+	Hours   []string // those of Holders that are [Hours], which all users may see
 }
 
 func (e *InsufficientError) Error() string {
@@ -100,7 +101,9 @@ func insufficient(err error) bool {
 
 // brief returns the text of an error without the names of other holders.
 func brief(err error) string {
-	if short, ok := errors.AsType[*InsufficientError](err); ok {
+	if short, ok := errors.AsType[*InsufficientError](err); ok && len(short.Hours) > 0 {
+		return short.Err.Error() + "; some have " + strings.Join(short.Hours, ", ")
+	} else if ok {
 		return short.Err.Error()
 	}
 	return err.Error()

@@ -24,6 +24,7 @@ type host struct {
 	kind       string // the kind of every partition
 	open       map[string][]string
 	awaited    map[string]string
+	hours      []Hours
 	made       map[string]string
 	dynamic    []DynamicGPU
 	unreadable error // of dynamic
@@ -82,7 +83,7 @@ func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	for i := range all {
 		all[i].Kind = h.kind
 	}
-	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic}, nil
+	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic, Hours: h.hours}, nil
 }
 
 func (h *host) readDynamic() ([]DynamicGPU, error) { return h.dynamic, h.unreadable }

@@ -98,7 +98,7 @@ func (s Snapshot) modeOffer(g DynamicGPU, allocations []Allocation, mode partiti
 	case claimed && claim.Profile == string(mode) && g.Modes.Now == mode:
 		return shareMode(g, own, claim, n)
 	case claimed:
-		return modeOffer{}, &InsufficientError{fmt.Errorf("leases have set %s", claim.Profile), whoseOf(own)}
+		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("leases have set %s", claim.Profile), Holders: whoseOf(own)}
 	case g.Modes.Refused != "":
 		return modeOffer{}, errors.New(g.Modes.Refused)
 	}
@@ -106,7 +106,7 @@ func (s Snapshot) modeOffer(g DynamicGPU, allocations []Allocation, mode partiti
 		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("it is to be changed from %s to %s", g.Modes.Now, g.Modes.Rest)}
 	}
 	if holders := append(whoseOf(own), g.Modes.Users...); len(holders) > 0 {
-		return modeOffer{}, reservedOnly(own, &InsufficientError{errors.New("it is in use"), unique(holders)})
+		return modeOffer{}, reservedOnly(own, &InsufficientError{Err: errors.New("it is in use"), Holders: unique(holders)})
 	}
 	if g.Modes.Recent != "" {
 		return modeOffer{}, &InsufficientError{Err: errors.New(g.Modes.Recent)}
@@ -130,7 +130,7 @@ func shareMode(g DynamicGPU, own []Allocation, claim made.Name, n int) (modeOffe
 	}
 	c, err := placement.Choose(all(own), no, placement.Want{Partitions: n})
 	if short, ok := errors.AsType[*placement.ShortError](err); ok {
-		return modeOffer{}, &InsufficientError{fmt.Errorf("%d of %d partitions are free", short.Free, len(own)), whoseOf(own)}
+		return modeOffer{}, &InsufficientError{Err: fmt.Errorf("%d of %d partitions are free", short.Free, len(own)), Holders: whoseOf(own)}
 	}
 	c.Reason = fmt.Sprintf("%s, which leases have set to %s", c.Reason, claim.Profile)
 	free := 0
@@ -184,7 +184,7 @@ func noMode(none []refusal, mode partition.Compute, n int) error {
 	if !later {
 		return &ImpossibleError{fmt.Errorf("%s (%s)", what, joinRefusals(none))}
 	}
-	return &InsufficientError{fmt.Errorf("%s now (%s)", what, joinRefusals(none)), unique(holders)}
+	return &InsufficientError{Err: fmt.Errorf("%s now (%s)", what, joinRefusals(none)), Holders: unique(holders)}
 }
 
 // heldShare returns the XCCs of dynamic GPUs that the leases of a user have.

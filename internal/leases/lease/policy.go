@@ -17,6 +17,7 @@ type Limits struct {
 	Default time.Duration // time limit of a lease that requests none; 0 for none
 	Longest time.Duration // the longest time limit that a lease may request; 0 for no limit
 	Groups  []GroupLimits
+	Hours   bool // the snapshots have [Hours]
 }
 
 // GroupLimits are the limits for the members of a group, in addition to those for all.

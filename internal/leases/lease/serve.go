@@ -14,6 +14,8 @@ type server struct {
 	queue   *queue
 	policy  *policy
 	starter *starter
+
+	hours time.Time // the next time at which [Hours] begin or end, zero for none; see serve
 }
 
 // serve examines the queue until it is empty: after each lease that was started, when a request comes
@@ -44,8 +46,20 @@ func (s *server) serve(ctx context.Context) {
 			stop()
 			changed, stop = nil, func() {}
 		case <-s.queue.changed:
+		case <-s.hoursChange():
 		}
 	}
+}
+
+// clockInterval limits how long a change of the host's clock stays unnoticed.
+const clockInterval = time.Minute
+
+// hoursChange returns a channel that receives when [Hours] may have begun or ended.
+func (s *server) hoursChange() <-chan time.Time {
+	if s.hours.IsZero() {
+		return nil
+	}
+	return time.After(min(time.Until(s.hours), clockInterval))
 }
 
 // pass examines each request of the queue once. It returns true as soon as it has started a lease or
@@ -85,6 +99,7 @@ func (s *server) judge(ctx context.Context, snapshot Snapshot, r round) *candida
 		policy: s.policy, processes: s.host.Processes, snapshot: snapshot, now: time.Now(), rejoining: r.rejoining,
 		held: make(map[string]bool), starts: make(map[*pending]time.Time),
 	}
+	s.hours = snapshot.hoursEnd()
 	plan.terms = sync.OnceValue(func() map[string]Term {
 		terms, _ := s.host.Scopes.Terms(ctx, snapshot.leases()) // on an error no lease is known to end
 		return terms

@@ -69,6 +69,11 @@ unit = "llm@"
 make = "2g.20gb"
 gpus = [2]
 
+[[reservation]]
+user = "alice"
+gpus = [0]
+when = "Mon..Fri 08:00..18:00"
+
 [[client]]
 unit = "vllm@3"
 gpus = [3, "0000:0c:00.0"]
