@@ -108,12 +108,7 @@ func (p *Partitions) read(ctx context.Context) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := runstate.ReadPartitions(p.host.Runtime())
-	// At boot /run is empty. The boot ID is not compared, since in a container systemd 252
-	// shows some processes another one.
-	if err == nil && last == nil {
-		err = errors.New("the partitions are not listed: no run of dcm-apply.service has ended since boot\nhint: see 'dcm gpus', and apply a profile with 'dcm apply PROFILE'")
-	}
+	last, err := p.listed()
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +120,17 @@ func (p *Partitions) read(ctx context.Context) (*reading, error) {
 	}
 	r.loaded = sync.OnceValues(func() (uint64, error) { return r.conn.Manager.LoadedAt(ctx) })
 	return r, nil
+}
+
+// listed returns the list of the last run.
+func (p *Partitions) listed() (*runstate.Partitions, error) {
+	last, err := runstate.ReadPartitions(p.host.Runtime())
+	// At boot /run is empty. The boot ID is not compared, since in a container systemd 252
+	// shows some processes another one.
+	if err == nil && last == nil {
+		err = errors.New("the partitions are not listed: no run of dcm-apply.service has ended since boot\nhint: see 'dcm gpus', and apply a profile with 'dcm apply PROFILE'")
+	}
+	return last, err
 }
 
 // vendorsOf returns a function that reports whether a vendor has one of the partitions.

@@ -110,6 +110,9 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	if err := who.Process.Check(); err != nil {
 		return dbusapi.Lease{}, err
 	}
+	if err := s.name(ctx, w, &r); err != nil {
+		return dbusapi.Lease{}, withClass(err)
+	}
 	caller := lease.Caller{UID: who.Owner, PID: who.PID, Process: who.Process, Seniority: who.ConnectionAge, Groups: s.groupsOf(who.Owner, who.Groups)}
 	if w.DryRun {
 		c, err := s.allocator.Consider(ctx, caller, r)
@@ -166,7 +169,7 @@ func (s *Service) Queue() []status.Queued {
 			names[q.UID] = host.UserName(q.UID)
 		}
 		out = append(out, status.Queued{
-			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs, Make: q.Make,
+			Position: q.Position, ID: q.PID, UID: q.UID, User: names[q.UID], Partitions: q.Partitions, GPUs: q.GPUs, Names: q.Names, Make: q.Make,
 			Exclusive: q.Kind == unitname.ExclusiveLease, Share: q.Of, Time: q.Time.Seconds(), Since: q.Since, Reason: q.Reason,
 		})
 	}

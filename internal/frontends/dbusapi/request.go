@@ -13,9 +13,11 @@ import (
 // Request describes the requested lease.
 type Request struct {
 	Partitions, GPUs int
-	Place            string // placement rule; "" for the default
-	Vendor, Mode     string // for example "nvidia" and "3g.40gb"; "" for any
-	Make             string // the profile of a MIG instance to make for the lease, "3g.40gb"; "" for existing partitions
+	NamedGPUs        []string // GPUs to have, by index or PCI address: "3", "0000:65:00.0"; empty for any
+	NamedPartitions  []string // partitions to have: "0000:65:00.0-1", "65-1"; empty for any
+	Place            string   // placement rule; "" for the default
+	Vendor, Mode     string   // for example "nvidia" and "3g.40gb"; "" for any
+	Make             string   // the profile of a MIG instance to make for the lease, "3g.40gb"; "" for existing partitions
 	Exclusive        bool
 	Share            int           // number of leases that may share the partitions; 0 for no sharing
 	Wait             bool          // wait in the queue until enough partitions are free
@@ -43,7 +45,7 @@ type option struct {
 // options lists the options. The D-Bus type of a number is u. That of a time is t, in microseconds.
 func (r *Request) options() []option {
 	return []option{
-		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"make", &r.Make}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
+		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"named-gpus", &r.NamedGPUs}, {"named-partitions", &r.NamedPartitions}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"make", &r.Make}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
 		{"wait", &r.Wait}, {"dry-run", &r.DryRun}, {"time", &r.Time}, {"command", &r.Command},
 	}
 }
@@ -56,6 +58,10 @@ func (r Request) encode() map[string]dbus.Variant {
 		case *int:
 			if *v > 0 {
 				out[o.name] = dbus.MakeVariant(uint32(*v))
+			}
+		case *[]string:
+			if len(*v) > 0 {
+				out[o.name] = dbus.MakeVariant(*v)
 			}
 		case *string:
 			if *v != "" {
@@ -89,11 +95,21 @@ func (r *Request) decode(values map[string]dbus.Variant) error {
 		return busError(errorArguments, "a lease is exclusive or shared, not both")
 	case r.Partitions > 0 && r.GPUs > 0:
 		return busError(errorArguments, "a request has a number of partitions or of whole GPUs, not both")
+	case r.Named() && (r.Partitions > 0 || r.GPUs > 0) || len(r.NamedGPUs) > 0 && len(r.NamedPartitions) > 0:
+		return busError(errorArguments, "a request has names of GPUs, names of partitions, or a number")
+	case r.Named() && r.Make != "":
+		return busError(errorArguments, "a request with make has no names")
+	case len(r.NamedGPUs)+len(r.NamedPartitions) > maxCount:
+		return busError(errorArguments, "too many names")
+	case r.Named():
 	case r.Partitions == 0 && r.GPUs == 0:
 		r.Partitions = 1
 	}
 	return nil
 }
+
+// Named reports whether the request names its GPUs or partitions.
+func (r *Request) Named() bool { return len(r.NamedGPUs)+len(r.NamedPartitions) > 0 }
 
 // Larger values are reduced to these, so that they fit into an int and a Duration.
 const (
@@ -108,6 +124,15 @@ func (o option) take(value any) bool {
 		to, ok := o.to.(*int)
 		if ok {
 			*to = int(min(v, maxCount))
+		}
+		return ok
+	case []string:
+		to, ok := o.to.(*[]string)
+		if ok {
+			*to = make([]string, len(v))
+			for i, name := range v {
+				(*to)[i] = sanitize.Text(name)
+			}
 		}
 		return ok
 	case string:

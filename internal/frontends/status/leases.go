@@ -7,10 +7,11 @@ type Queued struct {
 	Position   int       `json:"position"` // from 1
 	ID         int       `json:"id"`       // the process that waits
 	UID        uint32    `json:"uid"`
-	User       string    `json:"user"`           // the name of the UID, or its number
-	Partitions int       `json:"partitions"`     // requested; 0 if whole GPUs are
-	GPUs       int       `json:"gpus"`           // whole GPUs requested
-	Make       string    `json:"make,omitempty"` // MIG profile or compute mode that is created for the lease; "" for none
+	User       string    `json:"user"`            // the name of the UID, or its number
+	Partitions int       `json:"partitions"`      // requested; 0 if whole GPUs are
+	GPUs       int       `json:"gpus"`            // whole GPUs requested
+	Names      []string  `json:"names,omitempty"` // the GPUs or partitions requested by name; empty for any
+	Make       string    `json:"make,omitempty"`  // MIG profile or compute mode that is created for the lease; "" for none
 	Exclusive  bool      `json:"exclusive"`
 	Share      int       `json:"share"` // how many may share a partition; 0 for a lease that is not shared
 	Time       float64   `json:"time"`  // time limit of the lease in seconds; 0 for none

@@ -133,10 +133,10 @@ func (s *schedule) uses(p *pending, by *pending, c placement.Choice) bool {
 	if modes {
 		return s.mayMeet(p, by, c)
 	}
-	kinds, err := p.Sought.Match(KindsOf(s.snapshot.Parts))
-	return err == nil && slices.ContainsFunc(c.Partitions, func(part runstate.Part) bool {
-		return kinds == nil || slices.Contains(kinds, part.Kind)
-	})
+	w := p.Want
+	var err error
+	w.Kinds, err = p.Sought.Match(KindsOf(s.snapshot.Parts))
+	return err == nil && slices.ContainsFunc(c.Partitions, w.Permits)
 }
 
 // earliest returns when a request can start. It assumes that each lease ends at its time limit, and

@@ -22,6 +22,9 @@ func (p *policy) choose(snapshot Snapshot, caller Caller, r Request) (placement.
 	case r.Make != "":
 		return p.chooseSlot(snapshot, caller, r)
 	}
+	if unknown := r.Unknown(snapshot.Parts); len(unknown) > 0 {
+		return placement.Choice{}, &UnknownError{unknown}
+	}
 	allocations := Allocations(snapshot)
 	kinds := KindsOf(snapshot.Parts)
 	var err error
@@ -58,7 +61,7 @@ func KindsOf(parts []runstate.Part) []string {
 func holdersOf(allocations []Allocation, w placement.Want) []string {
 	var out []string
 	for _, h := range allocations {
-		if w.Among != nil && !slices.Contains(w.Among, h.GPU) || w.Kinds != nil && !slices.Contains(w.Kinds, h.Kind) {
+		if !w.Permits(h.Part) {
 			continue
 		}
 		holders := h.Whose()
@@ -96,6 +99,9 @@ func (p *policy) impossible(snapshot Snapshot, c Caller, r Request, at location)
 	}
 	if none, ok := errors.AsType[*partition.NoMatchError](err); ok {
 		return &ImpossibleError{none}
+	}
+	if unknown, ok := errors.AsType[*UnknownError](err); ok {
+		return &ImpossibleError{unknown}
 	}
 	short, ok := errors.AsType[*placement.ShortError](err)
 	if !ok {

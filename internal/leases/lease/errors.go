@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"dcm/internal/leases/placement"
+	"dcm/internal/text"
 )
 
 // ErrNotMoved is returned if a scope was created but systemd did not move the process into it. A
@@ -41,6 +44,9 @@ func (e *InsufficientError) Error() string {
 	if n := len(e.Holders) - len(list); n > 0 {
 		more = fmt.Sprintf(" and %d more", n)
 	}
+	if named, ok := errors.AsType[*placement.ShortError](e.Err); ok && named.Want.Named {
+		return fmt.Sprintf("%s; held by %s%s", e.Err, strings.Join(list, ", "), more)
+	}
 	return fmt.Sprintf("%s; the others have %s%s", e.Err, strings.Join(list, ", "), more)
 }
 
@@ -52,6 +58,13 @@ type ImpossibleError struct{ Err error }
 
 func (e *ImpossibleError) Error() string { return e.Err.Error() }
 func (e *ImpossibleError) Unwrap() error { return e.Err }
+
+// UnknownError is returned if the node has no partitions with the requested names.
+type UnknownError struct{ Names []string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no partition found for %s\nhint: dcm partitions lists them", text.Few(e.Names))
+}
 
 // LimitError is returned if the user, or the user's group, already has too many partitions.
 type LimitError struct {

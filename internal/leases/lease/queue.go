@@ -43,7 +43,7 @@ func newPending(c Caller, r Request, since time.Time) *pending {
 
 func (p *pending) queued(position int) Queued {
 	return Queued{
-		Position: position, PID: p.PID, UID: p.UID, Partitions: p.Partitions, GPUs: p.GPUs, Make: p.Make,
+		Position: position, PID: p.PID, UID: p.UID, Partitions: p.Partitions, GPUs: p.GPUs, Names: p.List(), Make: p.Make,
 		Kind: p.Kind, Of: p.Of, Time: p.Time, Since: p.since, Reason: p.reason,
 	}
 }

@@ -64,7 +64,8 @@ type Queued struct {
 	UID        uint32
 	Partitions int // requested; 0 if GPUs is set
 	GPUs       int
-	Make       string // MIG profile or compute mode that is created for the lease; "" for none
+	Names      []string // the requested GPUs or partitions; nil for any
+	Make       string   // MIG profile or compute mode that is created for the lease; "" for none
 	Kind       unitname.LeaseKind
 	Of         int           // of a shared lease: how many leases may share a partition
 	Time       time.Duration // 0 for no limit

@@ -27,6 +27,8 @@ func TestImpossibleRequest_Refused(t *testing.T) {
 		{"more than is not reserved", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "alpha", "0000:26:00.0-2": "alpha"}, nil, ask(6), "at most 5 of 8 can be leased; reserved: alpha 2, vllm 1"},
 		{"a GPU, with a reservation on each", map[string]string{"0000:05:00.0-1": "vllm", "0000:26:00.0-1": "vllm"}, nil, whole(1), "1 whole GPU requested, but at most 0 of 2 can be leased; reserved: vllm 2"},
 		{"a mode that no partition has", nil, func(c *client) { c.host.kind = "amd CPX/NPS1" }, Request{Want: placement.Want{Partitions: 1}, Kind: unitname.ConfinedLease, Sought: partition.Criteria{Mode: "QPX"}}, "there is no partition QPX: there are amd CPX/NPS1"},
+		{"a GPU that the node does not have", nil, nil, Request{Want: placement.Want{}.NameGPUs([]partition.Address{"0000:05:00.0", "0000:99:00.0"}), Kind: unitname.ConfinedLease}, "no partition found for 0000:99:00.0"},
+		{"a partition that is reserved", map[string]string{"0000:05:00.0-1": "vllm"}, nil, Request{Want: placement.Want{}.NamePartitions([]string{"0000:05:00.0-1"}), Kind: unitname.ConfinedLease}, "reserved: vllm 1"},
 		{"more than a user may have", nil, func(c *client) { c.keeper.Limit(Limits{PerUser: 4}) }, ask(5), "5 requested, but max-per-user in [leases] is 4"},
 		{"partitions of the lease that the caller waits in", nil, func(c *client) {
 			l := c.given(c.waits(process(1000, 10), 3))

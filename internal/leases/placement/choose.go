@@ -16,6 +16,8 @@ type Want struct {
 	Place      Place               // [Pack] if it is ""
 	Among      []partition.Address // the GPUs to choose from; nil for all
 	Kinds      []string            // the kinds (see [runstate.Part]) to choose from; nil for all
+	Names      []string            // the partitions to choose from; nil for all
+	Named      bool                // the request names its GPUs or partitions: Among or Names has exactly as many as it wants
 
 	// Late are the GPUs to avoid. A GPU with a number is chosen only if those with lower numbers do not suffice;
 	// the number of other GPUs is 0, and the largest is [MaxLate].
@@ -55,6 +57,11 @@ func (w Want) amount() (n int, of string) {
 	return w.Partitions, "partition"
 }
 
+// Permits reports whether the request permits a partition.
+func (w Want) Permits(p runstate.Part) bool {
+	return w.takes(cellOf(p)) && (w.Names == nil || slices.Contains(w.Names, p.Name))
+}
+
 // Choice is the result of [Choose].
 type Choice struct {
 	Partitions []runstate.Part // by GPU in PCI order, then by index
@@ -70,6 +77,9 @@ type ShortError struct {
 }
 
 func (e *ShortError) Error() string {
+	if e.Want.Named {
+		return e.Want.namedShort(e.Free)
+	}
 	n, of := e.Want.amount()
 	return fmt.Sprintf("%s requested, but %d of %d %s free", text.Count(n, of), e.Free, e.Of, are(e.Free))
 }
@@ -117,10 +127,10 @@ func Sum(set []runstate.Part) int {
 
 // among returns the partitions that the request permits.
 func among(node []runstate.Part, w Want) []runstate.Part {
-	if w.Among == nil && w.Kinds == nil {
+	if w.Among == nil && w.Kinds == nil && w.Names == nil {
 		return node
 	}
-	return slices.DeleteFunc(slices.Clone(node), func(p runstate.Part) bool { return !w.takes(cellOf(p)) })
+	return slices.DeleteFunc(slices.Clone(node), func(p runstate.Part) bool { return !w.Permits(p) })
 }
 
 // wholly returns the partitions of some whose GPU has all its partitions in some.

@@ -22,6 +22,9 @@ func reason(picked, free []runstate.Part, w Want) string {
 	}
 	parts = append(parts, numa(picked))
 	chosen := strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+	if w.Named {
+		return chosen
+	}
 	left := perGPU(free)
 	rest := -len(picked)
 	for gpu := range perGPU(picked) {

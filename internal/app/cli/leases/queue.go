@@ -127,6 +127,8 @@ func size(q status.Queued) string {
 		out = text.Count(q.GPUs, "GPU")
 	}
 	switch {
+	case len(q.Names) > 0:
+		out = text.Few(q.Names)
 	case partition.IsMode(q.Make):
 		out += " in " + q.Make
 	case q.Make != "":

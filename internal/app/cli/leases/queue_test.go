@@ -8,6 +8,7 @@ import (
 
 func TestSize(t *testing.T) {
 	for want, q := range map[string]status.Queued{
+		"0000:65:00.0-1":           {Partitions: 1, Names: []string{"0000:65:00.0-1"}},
 		"1 partition":              {Partitions: 1},
 		"2 GPUs":                   {GPUs: 2},
 		"3 partitions, exclusive":  {Partitions: 3, Exclusive: true},

@@ -32,7 +32,7 @@ import (
 // RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own",
 		Long: `Execute the command with a lease: partitions that no other holder has, until the last
 process of the lease exits. The command can open these partitions and no others.
@@ -48,6 +48,7 @@ A lease requires that a profile was applied since boot.`,
 	f.SetInterspersed(false)
 	f.IntVarP(&w.Partitions, "partitions", "n", 0, "request `N` partitions (default 1)")
 	f.IntVar(&w.GPUs, "gpus", 0, "request `N` whole GPUs")
+	addNamed(f, &w)
 	f.StringVar(&w.Place, "place", "", "placement of the partitions relative to each other (`PLACE`): pack, spread or link")
 	f.StringVar(&w.Vendor, "vendor", "", "choose partitions of this `VENDOR`: amd or nvidia")
 	f.StringVar(&w.Mode, "mode", "", "choose partitions of this `MODE`, such as CPX, or MIG profile, such as 3g.40gb")
@@ -93,6 +94,8 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 	switch {
 	case w.Partitions > 0 && w.GPUs > 0:
 		return errors.New("--partitions and --gpus cannot be combined")
+	case w.Named() && (w.Partitions > 0 || w.GPUs > 0):
+		return errors.New("--gpu and --partition cannot be combined with -n or --gpus")
 	case w.Exclusive && w.Share > 0:
 		return errors.New("--exclusive and --share cannot be combined")
 	case asJSON && !w.DryRun:
@@ -105,7 +108,7 @@ func checkOptions(w dbusapi.Request, set func(option string) bool, command []str
 			return fmt.Errorf("--%s: empty; omit the option, or give a value", option)
 		}
 	}
-	if err := checkMake(w); err != nil {
+	if err := errors.Join(checkNamed(w, set), checkMake(w)); err != nil {
 		return err
 	}
 	if _, err := placement.ParsePlace(w.Place); err != nil {
@@ -123,7 +126,7 @@ func checkMake(w dbusapi.Request) error {
 	if w.Partitions > 0 && partition.IsMode(w.Make) {
 		w.Partitions = 0 // the number of partitions in that mode
 	}
-	if w.Partitions > 0 || w.GPUs > 0 || w.Place != "" || w.Vendor != "" || w.Mode != "" || w.Exclusive || w.Share > 0 {
+	if w.Partitions > 0 || w.GPUs > 0 || w.Named() || w.Place != "" || w.Vendor != "" || w.Mode != "" || w.Exclusive || w.Share > 0 {
 		return errors.New("--make can be combined only with --wait, --time, --dry-run, --json and, for a compute mode, -n")
 	}
 	if err := partition.CheckMade(w.Make); err != nil {
@@ -154,6 +157,8 @@ func checkHypothetical(s nodemodel.Node, w dbusapi.Request) error {
 		return errors.New("--profile requires --node")
 	case s.Hypothetical() && w.Make != "":
 		return errors.New("--make cannot be combined with --free or --node")
+	case s.Hypothetical() && w.Named():
+		return errors.New("--gpu and --partition cannot be combined with --free or --node")
 	case s.Hypothetical() && w.Share > 0:
 		return errors.New("--share cannot be combined with --free or --node")
 	}

@@ -51,6 +51,12 @@ func TestCheckOptions_Refused(t *testing.T) {
 		{dbusapi.Request{}, "place", "--place: empty"},
 		{dbusapi.Request{}, "vendor", "--vendor: empty"},
 		{dbusapi.Request{}, "mode", "--mode: empty"},
+		{dbusapi.Request{}, "gpu", "--gpu: empty"},
+		{dbusapi.Request{}, "partition", "--partition: empty"},
+		{dbusapi.Request{NamedGPUs: []string{"3", "x"}}, "gpu", `--gpu: "x" is neither a PCI address`},
+		{dbusapi.Request{NamedPartitions: []string{"65"}}, "partition", `--partition: not a partition (found "65", want one such as 0000:65:00.0-1, `},
+		{dbusapi.Request{NamedGPUs: []string{"3"}, GPUs: 1}, "", "--gpu and --partition cannot be combined with -n"},
+		{dbusapi.Request{NamedGPUs: []string{"3"}, Make: "CPX"}, "", "--make can be combined only with"},
 		{dbusapi.Request{Make: "cpx"}, "make", `--make: unknown compute mode "cpx"; write CPX`},
 		{dbusapi.Request{Make: "x"}, "make", `--make: "x" is not a MIG profile like 1g.10gb, 1c.3g.40gb or 1g.10gb+me, nor a compute mode (SPX, `},
 	} {
