@@ -217,18 +217,35 @@ func (a *Allocator) enqueue(ctx context.Context, p *pending) (l Lease, opened bo
 	if a.queue.add(p) {
 		go a.server.serve(context.WithoutCancel(ctx))
 	}
-	select {
-	case g := <-p.granted:
-		if l, err = a.use(ctx, p, g); err == nil {
-			opened = a.starter.protect(ctx, &l, p.Request)
+	limit, stop := p.limit()
+	defer stop()
+	for {
+		select {
+		case g := <-p.granted:
+			if l, err = a.use(ctx, p, g); err == nil {
+				opened = a.starter.protect(ctx, &l, p.Request)
+			}
+			return l, opened, err
+		case err := <-p.refused:
+			return Lease{}, false, err
+		case <-limit:
+			if err := a.queue.expire(p); err != nil {
+				return Lease{}, false, err
+			}
+		case <-ctx.Done():
+			a.queue.leave(p)
+			return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
 		}
-		return l, opened, err
-	case err := <-p.refused:
-		return Lease{}, false, err
-	case <-ctx.Done():
-		a.queue.leave(p)
-		return Lease{}, false, fmt.Errorf("no longer waiting: %w", ctx.Err())
 	}
+}
+
+// limit returns a channel that receives at the limit of the wait, and a function that frees it.
+func (p *pending) limit() (<-chan time.Time, func() bool) {
+	if !p.Wait || p.WaitLimit <= 0 {
+		return nil, func() bool { return false }
+	}
+	t := time.NewTimer(time.Until(p.since.Add(p.WaitLimit)))
+	return t.C, t.Stop
 }
 
 // use starts the lease of a grant. The server keeps the partitions locked until use returns.

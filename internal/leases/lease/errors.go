@@ -80,6 +80,20 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%d more would exceed %s = %d: %d in use", e.Wants, e.Name, e.Limit, e.Has)
 }
 
+// WaitLimitError is returned if a request has waited for as long as it may.
+type WaitLimitError struct {
+	Err error // why it waited; nil if that is not known
+}
+
+func (e *WaitLimitError) Error() string {
+	if e.Err == nil {
+		return "the time to wait is over"
+	}
+	return "the time to wait is over: " + e.Err.Error()
+}
+
+func (e *WaitLimitError) Unwrap() error { return e.Err }
+
 // RemovedError ends a request that was removed from the queue.
 type RemovedError struct{ By uint32 }
 
@@ -102,6 +116,9 @@ func (e *endingError) Unwrap() error { return e.error }
 func Passes(err error) bool {
 	if _, impossible := errors.AsType[*ImpossibleError](err); impossible {
 		return false
+	}
+	if _, waited := errors.AsType[*WaitLimitError](err); waited {
+		return true
 	}
 	_, limit := errors.AsType[*LimitError](err)
 	return insufficient(err) || limit || errors.Is(err, ErrChanging) || errors.Is(err, ErrNotMoved) || errors.Is(err, ErrEnding) || errors.Is(err, ErrUnreadable)

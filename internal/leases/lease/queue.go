@@ -27,6 +27,7 @@ type pending struct {
 	since    time.Time
 	state    state
 	reason   string // why it waits
+	last     error  // why the last pass did not start it
 	position int    // the position in the queue that was last reported to the caller
 
 	granted chan grant    // received by the goroutine that called Acquire
@@ -166,6 +167,19 @@ func (q *queue) leave(p *pending) {
 	q.wake()
 }
 
+// expire ends a request at the limit of its wait. It returns nil if its lease is being started or it was answered.
+func (q *queue) expire(p *pending) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p.state != arrived && p.state != blocked {
+		return nil
+	}
+	close(p.left)
+	q.end(p, ended)
+	q.wake()
+	return &WaitLimitError{p.last}
+}
+
 // end removes a request from the queue. The caller holds the lock.
 func (q *queue) end(p *pending, s state) {
 	p.state = s
@@ -203,7 +217,7 @@ func (q *queue) block(p *pending, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.state != ended {
-		p.state, p.reason = blocked, brief(err)
+		p.state, p.reason, p.last = blocked, brief(err), err
 	}
 }
 

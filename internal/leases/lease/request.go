@@ -21,13 +21,14 @@ type Caller struct {
 // Request describes the lease that a caller wants.
 type Request struct {
 	placement.Want
-	Sought partition.Criteria // Want.Kinds is set from it
-	Make   string             // what is made for the lease: the profile of a MIG instance, or the compute mode of a GPU; "" for existing partitions
-	Kind   unitname.LeaseKind
-	Wait   bool          // wait until enough partitions are free
-	Time   time.Duration // time limit of the lease; 0 for none
-	What   string        // the command, for the unit's description
-	Of     int           // for a shared lease: how many leases may share a partition; 0 for the configured maximum
+	Sought    partition.Criteria // Want.Kinds is set from it
+	Make      string             // what is made for the lease: the profile of a MIG instance, or the compute mode of a GPU; "" for existing partitions
+	Kind      unitname.LeaseKind
+	Wait      bool          // wait until enough partitions are free
+	WaitLimit time.Duration // the longest wait; 0 for no limit
+	Time      time.Duration // time limit of the lease; 0 for none
+	What      string        // the command, for the unit's description
+	Of        int           // for a shared lease: how many leases may share a partition; 0 for the configured maximum
 
 	// Moved is called when the request waits and its position in the queue has changed. of is the
 	// length of the queue. Moved may be nil.

@@ -372,3 +372,27 @@ func TestWaitingRequest_OutlastsReexecs(t *testing.T) {
 		c.given(second)
 	})
 }
+
+// A request leaves the queue at the limit of its wait. The error has the last reason with the holders.
+func TestWaitLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		all := c.given(c.request(t.Context(), process(1000, 10), ask(8)))
+		r := ask(1)
+		r.Wait, r.WaitLimit = true, 30*time.Minute
+		waiting := c.request(t.Context(), alice, r)
+		time.Sleep(r.WaitLimit - time.Second)
+		c.queued(alice.PID)
+		time.Sleep(time.Second)
+		got := c.result(waiting)
+		want := "the time to wait is over: 1 partition requested, but 0 of 8 are free; the others have " + all.Unit
+		if got.err == nil || got.err.Error() != want || !Passes(got.err) {
+			t.Errorf("error: got %v, want %s", got.err, want)
+		}
+		c.queued()
+		r.WaitLimit = time.Hour
+		waiting = c.request(t.Context(), alice, r)
+		c.host.Stop(t.Context(), all.Unit)
+		c.given(waiting)
+	})
+}

@@ -32,7 +32,7 @@ import (
 // RunCmd is dcm run.
 func RunCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "run [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--numa] [--wait] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
+		Use:   "run [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--numa] [--wait[=TIME]] [--time TIME] [--dry-run [--json] [--free LIST] [--node KIND [--profile PROFILE]]] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with partitions of its own",
 		Long: `Execute the command with a lease: partitions that no other holder has, until the last
 process of the lease exits. The command can open these partitions and no others.
@@ -56,7 +56,7 @@ A lease requires that a profile was applied since boot.`,
 	f.BoolVar(&w.Exclusive, "exclusive", false, "deny the partitions to all other processes")
 	f.IntVar(&w.Share, "share", 0, "share the partitions with up to `N` leases in total")
 	numa := f.Bool("numa", false, "bind the command to the processors and memory of the partitions' NUMA node")
-	f.BoolVar(&w.Wait, "wait", false, "wait in the queue until enough partitions are free")
+	addWait(f, &w)
 	console.DurationFlag(cmd, &w.Time, "time", "", "end the lease after that `TIME`, such as 2h")
 	f.BoolVar(&w.DryRun, "dry-run", false, "print which partitions would be granted, and change nothing")
 	asJSON := f.Bool("json", false, "print JSON")
@@ -204,7 +204,7 @@ func showChoice(ctx context.Context, h *host.Host, con *console.Console, s nodem
 func runWith(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, numa bool, command []string) error {
 	p, err := findProgram(command[0])
 	if err != nil {
-		return err
+		return hintWait(w, command[0], err)
 	}
 	if err := mayOpen(h, w); err != nil {
 		return err
@@ -272,13 +272,18 @@ func acquire(ctx context.Context, h *host.Host, w dbusapi.Request, note func(str
 		w.Queued = func(p dbusapi.QueuePosition) { note(waits(p)) }
 	}
 	var l dbusapi.Lease
-	err := client.CallDaemon(ctx, h, waiting, func(c *dbusapi.Client) (err error) {
-		l, err = c.Acquire(ctx, w)
+	limit := newWaitLimit(ctx, w.WaitLimit)
+	defer limit.stop()
+	err := client.CallDaemon(limit.ctx, h, waiting, func(c *dbusapi.Client) (err error) {
+		w.WaitLimit = limit.left()
+		l, err = c.Acquire(limit.ctx, w)
 		return err
 	})
 	switch {
 	case ctx.Err() != nil:
 		return dbusapi.Lease{}, errors.New("no lease: interrupted")
+	case err != nil && limit.ctx.Err() != nil:
+		return dbusapi.Lease{}, exitcode.With(exitcode.Transient, errors.New("the time to wait is over: dcm.service does not answer"))
 	case errors.Is(err, dbusapi.ErrAbsent):
 		return dbusapi.Lease{}, fmt.Errorf("no lease: %w", err)
 	case errors.Is(err, dbusapi.ErrDenied):

@@ -1,0 +1,79 @@
+package leases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/frontends/dbusapi"
+)
+
+// addWait adds --wait and --wait=TIME.
+func addWait(f *pflag.FlagSet, w *dbusapi.Request) {
+	f.Var(&waitValue{&w.Wait, &w.WaitLimit}, "wait", "wait in the queue until enough partitions are free; with --wait=TIME at most for that time, such as 30m")
+	f.Lookup("wait").NoOptDefVal = "true"
+}
+
+// waitValue is the value of --wait: a boolean or a time.
+type waitValue struct {
+	wait  *bool
+	limit *time.Duration
+}
+
+func (v *waitValue) Set(text string) error {
+	*v.wait, *v.limit = text != "false", 0
+	if text == "true" || text == "false" {
+		return nil
+	}
+	limit, err := console.ParseDuration(text)
+	if err == nil && limit <= 0 {
+		err = errors.New("too short; want a time such as 90s, 30m or 2h")
+	}
+	*v.limit = limit
+	return err
+}
+
+func (v *waitValue) String() string { return "" }
+
+// Type lets the help show --wait without a value.
+func (v *waitValue) Type() string { return "bool" }
+
+// hintWait adds a hint to the error of a command that is missing because it is the time of --wait.
+func hintWait(w dbusapi.Request, command string, err error) error {
+	if _, wrong := console.ParseDuration(command); wrong != nil || !w.Wait || w.WaitLimit > 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nhint: write --wait=%s", err, command)
+}
+
+// answerDelay is how long after the limit of a wait the daemon may still answer, which names the holders.
+const answerDelay = 2 * time.Second
+
+// waitLimit is the limit of a wait, which calls of several daemons may share.
+type waitLimit struct {
+	ctx   context.Context // ends answerDelay after the limit
+	stop  context.CancelFunc
+	total time.Duration // 0 for no limit
+	end   time.Time
+}
+
+func newWaitLimit(ctx context.Context, total time.Duration) waitLimit {
+	if total <= 0 {
+		return waitLimit{ctx: ctx, stop: func() {}}
+	}
+	w := waitLimit{total: total, end: time.Now().Add(total)}
+	w.ctx, w.stop = context.WithDeadline(ctx, w.end.Add(answerDelay))
+	return w
+}
+
+// left returns the remaining time, 0 for no limit.
+func (w waitLimit) left() time.Duration {
+	if w.total <= 0 {
+		return 0
+	}
+	return max(time.Until(w.end), time.Millisecond)
+}
