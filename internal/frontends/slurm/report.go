@@ -41,10 +41,32 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 			errs = append(errs, r.Reload(ctx))
 		}
 	}
-	if r.Failed != "" {
+	switch {
+	case r.Failed != "":
 		errs = append(errs, c.drain(ctx, r, Mark+r.Failed))
+	case errors.Join(errs...) == nil && n.Drained() && n.Reason == Mark+noFeature:
+		errs = append(errs, c.resume(ctx, r))
 	}
 	return errors.Join(errs...)
+}
+
+// noFeature is the reason of a node that dcm drains, and resumes when its GPUs match a feature again.
+const noFeature = "the GPUs match no feature"
+
+// resume resumes a node that dcm has drained for [noFeature]. If its reason has changed meanwhile, the node
+// stays drained.
+func (c Controller) resume(ctx context.Context, r Report) error {
+	waiting, cancel := context.WithTimeout(ctx, slurmdTimeout)
+	defer cancel()
+	n, err := c.Await(waiting, func(n Node) bool { return !n.Invalid() })
+	if err != nil || n.Reason != Mark+noFeature {
+		return err
+	}
+	if err := c.update(ctx, "State=RESUME"); err != nil {
+		return err
+	}
+	r.Log("resumed " + c.NodeName + ": the GPUs match a feature again")
+	return nil
 }
 
 // awaitReason waits, after a failure, until slurmd has set its own reason. Otherwise slurmd would
@@ -65,7 +87,7 @@ func (c Controller) awaitReason(ctx context.Context, failed bool) (Node, error) 
 // reportNone drains a node that has none of the features: slurmctld keeps the previous
 // features, and an empty list does not clear them.
 func (c Controller) reportNone(ctx context.Context, r Report) error {
-	why := "the GPUs match no feature"
+	why := noFeature
 	if r.Failed != "" {
 		why = r.Failed + "; " + why
 	}
