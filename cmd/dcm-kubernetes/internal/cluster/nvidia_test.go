@@ -24,6 +24,7 @@ func TestViewPods_NVIDIA(t *testing.T) {
 			p.Spec.Containers[0].Env = []core.EnvVar{{Name: name, Value: value}}
 		}
 	}
+	const dra = "nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8"
 	tests := map[string]struct {
 		pod  core.Pod
 		want string // numbers of pods that use and serve GPUs, device plugin, strategy, whether there is a rival
@@ -59,6 +60,20 @@ func TestViewPods_NVIDIA(t *testing.T) {
 		"the DRA driver":        {pod("DaemonSet", runs("registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4")), "0 1 false  false"},
 		"a DRA driver that creates instances": {pod("DaemonSet", with("nvcr.io/nvidia/k8s-dra-driver-gpu:v25.8", "FEATURE_GATES", "DynamicMIG=true")),
 			"0 1 false  true"},
+		"the gate, capitalized":       {pod("DaemonSet", with(dra, "FEATURE_GATES", "Other=false,DynamicMIG=True")), "0 1 false  true"},
+		"the gate, by number":         {pod("DaemonSet", with(dra, "FEATURE_GATES", "DynamicMIG=1")), "0 1 false  true"},
+		"the gate, off":               {pod("DaemonSet", with(dra, "FEATURE_GATES", "DynamicMIG=0,Other=true")), "0 1 false  false"},
+		"a gate of a similar name":    {pod("DaemonSet", with(dra, "FEATURE_GATES", "NoDynamicMIG=true")), "0 1 false  false"},
+		"all gates of alpha features": {pod("DaemonSet", with(dra, "FEATURE_GATES", "AllAlpha=true")), "0 1 false  true"},
+		"all other gates of alpha":    {pod("DaemonSet", with(dra, "FEATURE_GATES", "AllAlpha=true,DynamicMIG=false")), "0 1 false  false"},
+		"the gate, as an argument": {pod("DaemonSet", func(p *core.Pod) {
+			runs(dra)(p)
+			p.Spec.Containers[0].Args = []string{"--feature-gates=Other=true,DynamicMIG=T"}
+		}), "0 1 false  true"},
+		"gates of a ConfigMap": {pod("DaemonSet", func(p *core.Pod) {
+			runs(dra)(p)
+			p.Spec.Containers[0].Env = []core.EnvVar{{Name: "FEATURE_GATES", ValueFrom: new(core.EnvVarSource)}}
+		}), "0 1 false  true"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

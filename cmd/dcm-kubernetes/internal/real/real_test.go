@@ -240,6 +240,7 @@ func (w *world) bounds(t *testing.T) {
 		"without a pod":        {fmt.Sprint(sub(unbound, "status")["token"]), http.MethodPatch, nodes + "/n1", merge, state, 403},
 		"without a pod, pods":  {fmt.Sprint(sub(unbound, "status")["token"]), http.MethodDelete, pods + "/theirs", "", nil, 403},
 		"an event of another":  {n1, http.MethodPost, "/apis/events.k8s.io/v1/namespaces/default/events", "", event("n2"), 403},
+		"an event of a pod":    {n1, http.MethodPost, "/apis/events.k8s.io/v1/namespaces/default/events", "", podEvent("n1"), 403},
 		"an event of its node": {n1, http.MethodPost, "/apis/events.k8s.io/v1/namespaces/default/events", "", event("n1"), 201},
 	} {
 		code, answer, err := w.as(try.token, try.method, try.path, try.kind, try.body)
@@ -255,7 +256,11 @@ func (w *world) bounds(t *testing.T) {
 // creation.
 func (w *world) awaitPolicy(name string) {
 	w.t.Helper()
-	for code := 200; code != 403; code, _, _ = w.as(w.token[name], http.MethodPatch, nodes+"/"+name, merge, object{"metadata": object{"labels": object{"tried": "true"}}}) {
+	attempt := func(n int) int { // with a new value each time: a patch that changes nothing is not refused
+		code, _, _ := w.as(w.token[name], http.MethodPatch, nodes+"/"+name, merge, object{"metadata": object{"labels": object{"tried": fmt.Sprint(n)}}})
+		return code
+	}
+	for n := 0; attempt(n) != 403; n++ {
 		select {
 		case <-w.ctx.Done():
 			policy := w.do(http.MethodGet, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/dcm-kubernetes", nil)
@@ -270,6 +275,13 @@ func event(node string) object {
 	return object{"metadata": object{"name": "try." + node, "namespace": "default"}, "eventTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z07:00"),
 		"regarding": object{"apiVersion": "v1", "kind": "Node", "name": node}, "reason": "Try", "action": "Try", "type": "Normal",
 		"reportingController": "example.org/try", "reportingInstance": node}
+}
+
+// podEvent is an event about a pod with the name of a node.
+func podEvent(node string) object {
+	e := event(node)
+	e["regarding"] = object{"apiVersion": "v1", "kind": "Pod", "namespace": "kube-system", "name": node}
+	return e
 }
 
 func condition(node object) string {
