@@ -127,10 +127,8 @@ func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 		of = vendorOf(seen, p.Op)
 	}
 	labels := map[string]any{of.State: orNil(of.Word(p.State))}
-	if p.Op == nil && before == nil && vendor.Conflict(seen.Labels) != "" {
-		for _, v := range vendor.All {
-			labels[v.State] = orNil(v.Word(p.State))
-		}
+	if p.Op == nil && before == nil {
+		others(seen, of, p.State, labels)
 	}
 	pause(seen, before, p.Op, labels)
 	annotations := map[string]any{Operation: nil}
@@ -155,6 +153,20 @@ func Render(seen *core.Node, p sequence.Patch) ([]byte, error) {
 		patch["spec"] = spec
 	}
 	return json.Marshal(patch)
+}
+
+// others sets the state of the other vendors: that of a conflict of their profiles, and none after it.
+func others(seen *core.Node, of *vendor.Vendor, state string, labels map[string]any) {
+	conflict := vendor.Conflict(seen.Labels) != ""
+	for _, v := range vendor.All {
+		switch {
+		case v == of:
+		case conflict:
+			labels[v.State] = orNil(v.Word(state))
+		case seen.Labels[v.Profile] == "" && seen.Labels[v.State] != "":
+			labels[v.State] = nil
+		}
+	}
 }
 
 // pause sets the labels that select operands. An operation pauses them while it drains and applies,

@@ -225,6 +225,25 @@ func TestRender_KeepsOtherTaints(t *testing.T) {
 	}
 }
 
+func TestRender_RemovesTheStateOfAConflict(t *testing.T) {
+	const amd, nvidia = "dcm.amd.com/gpu-config-profile", "nvidia.com/mig.config"
+	for _, tt := range []struct {
+		name     string
+		profiles map[string]string
+		want     string
+	}{
+		{"the conflict", map[string]string{amd: "a", nvidia: "b"}, `{"dcm.amd.com/gpu-config-profile-state":"failure","nvidia.com/mig.config.state":"failed"}`},
+		{"after it", map[string]string{amd: "a"}, `{"dcm.amd.com/gpu-config-profile-state":"failure","nvidia.com/mig.config.state":null}`},
+	} {
+		node := &core.Node{ObjectMeta: meta.ObjectMeta{Labels: tt.profiles}}
+		node.Labels["nvidia.com/mig.config.state"] = "failed"
+		got, err := cluster.Render(node, sequence.Patch{State: "failure"})
+		if err != nil || !strings.Contains(string(got), `"labels":`+tt.want) {
+			t.Errorf("%s: the patch is %s, %v, want the labels %s", tt.name, got, err, tt.want)
+		}
+	}
+}
+
 func TestView_UnreadableAnnotation(t *testing.T) {
 	node := &core.Node{ObjectMeta: meta.ObjectMeta{Name: "n1", Annotations: map[string]string{cluster.Operation: "{"}}}
 	if _, err := cluster.View(node); err == nil || !strings.Contains(err.Error(), "node n1: annotation deviceconfig.org/operation: not valid") {
