@@ -54,7 +54,7 @@ func run(ctx context.Context, h *host.Host, stderr io.Writer, args []string) int
 	return service.Code(err)
 }
 
-var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | make|unmake|clean INSTANCE | extend|notice LEASE MICROSECONDS | attach NODE. See dcm.service(8), and dcm(1) for people"))
+var unknown = exitcode.With(exitcode.Usage, errors.New("usage: dcm-service daemon [--reload] | oneshot | gate | change | reserve | agent | make|unmake|clean|clean-after INSTANCE | extend|notice LEASE MICROSECONDS | attach NODE. See dcm.service(8), and dcm(1) for people"))
 
 // work is what the arguments name; nil: nothing.
 func work(name string) func(context.Context, *host.Host, io.Writer) error {

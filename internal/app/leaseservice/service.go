@@ -60,7 +60,7 @@ func New(h *host.Host, effective func() *config.Config, guardChanged, statusChan
 		counted.record(ctx, l, at)
 		s.Used()
 	}
-	s.lifetimes, s.services = newLifetimes(h, record, s.retryCleaningSoon, log), newServices(h, record, log)
+	s.lifetimes, s.services = newLifetimes(h, record, s.retryCleaningSoon, log), newServices(h, record, s.serviceEnded, log)
 	return s
 }
 

@@ -32,16 +32,17 @@ type services struct {
 	list   func() (running map[string]runningService, dirs []string) // the services, and the directories that have their cgroups
 	watch  func(ctx context.Context, dirs []string) (<-chan struct{}, error)
 	record recorder
+	over   func(context.Context, string) // called when a service has ended
 	log    *slog.Logger
 }
 
-func newServices(h *host.Host, record recorder, log *slog.Logger) services {
+func newServices(h *host.Host, record recorder, over func(context.Context, string), log *slog.Logger) services {
 	return services{
 		list: func() (map[string]runningService, []string) { return runningServices(h) },
 		watch: func(ctx context.Context, dirs []string) (<-chan struct{}, error) {
 			return watch.Files(ctx, dirs, endQuietInterval, log)
 		},
-		record: record, log: log,
+		record: record, over: over, log: log,
 	}
 }
 
@@ -93,6 +94,7 @@ func (s services) compare(ctx context.Context, live map[string]followed, running
 	for _, unit := range slices.Sorted(maps.Keys(live)) {
 		if now, ok := running[unit]; !ok || now.cgroup != live[unit].cgroup {
 			live[unit].end(ctx, s.record)
+			s.over(ctx, unit)
 			delete(live, unit)
 		}
 	}

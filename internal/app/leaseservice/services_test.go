@@ -48,6 +48,11 @@ func TestServices_Counters(t *testing.T) {
 				defer mu.Unlock()
 				got = append(got, at+" "+l.Lease)
 			},
+			over: func(_ context.Context, unit string) {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, "over "+unit)
+			},
 			log: slog.New(slog.DiscardHandler),
 		}
 		service := func(unit string, cgroup uint64) {
@@ -63,7 +68,7 @@ func TestServices_Counters(t *testing.T) {
 		edit(func() { service("new", 3) })
 		edit(func() { delete(running, "new") }) // too short
 		edit(func() { delete(running, "old") })
-		want := []string{"start old", "start new", "end new", "end old"}
+		want := []string{"start old", "start new", "end new", "over new", "over new", "end old", "over old"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/exitcode"
@@ -41,4 +42,27 @@ func cleanPartition(ctx context.Context, node *gpu.Node, a partition.Address, in
 	}
 	log.Info("cleaned the registers and local memories of "+name, "gpu", a, "partition", name)
 	return nil
+}
+
+// CleanAfter is what a service with exclusive partitions runs at its end: it cleans them. If that fails,
+// dcm-clean@PARTITION.service repeats it, so that the failure has a record.
+func CleanAfter(ctx context.Context, h *host.Host, log *slog.Logger, unit string) error {
+	if err := h.NeedRoot("cleaning partitions"); err != nil {
+		return err
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTimeout)
+	defer cancel()
+	node := host.OpenNode(h, nil)
+	var failed []string
+	for _, name := range leaseservice.CleanedAfter(h, node, unit) {
+		address, index, err := runstate.ParsePartName(name)
+		if err == nil {
+			err = cleanPartition(limit, node, address, index, log)
+		}
+		if err != nil {
+			log.Warn(err.Error(), "unit", unit)
+			failed = append(failed, name)
+		}
+	}
+	return leaseservice.StartCleaning(context.WithoutCancel(ctx), h, failed)
 }

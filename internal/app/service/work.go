@@ -31,6 +31,8 @@ func Works() map[string]Work {
 		"make":    {Unit: unitname.Make, For: Make},
 		"unmake":  {Unit: unitname.Make, For: Unmake},
 		"clean":   {Unit: unitname.Clean, For: Clean},
+
+		"clean-after": {Unit: unitname.Clean, For: CleanAfter}, // in a reserved service
 	}
 }
 

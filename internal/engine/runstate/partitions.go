@@ -115,5 +115,15 @@ func (p *Reserved) Of(unit string) (partitions []string, share int) {
 	return slices.Clone(p.Reservations[i].Partitions), p.Reservations[i].Share
 }
 
+// ExclusiveOf returns the partitions of the exclusive reservation of a unit. It returns none if instances of a template share
+// them.
+func (p *Reserved) ExclusiveOf(unit string) []string {
+	i := unitname.IndexFor(unit, len(p.Reservations), func(i int) string { return p.Reservations[i].Unit })
+	if i < 0 || p.Reservations[i].Make != "" || !p.Reservations[i].Exclusive || p.Reservations[i].Share > 0 {
+		return nil
+	}
+	return slices.Clone(p.Reservations[i].Partitions)
+}
+
 // ReadPartitions returns the partitions after the last run, nil if there was no run in this boot.
 func ReadPartitions(dir string) (*Partitions, error) { return PartitionsIn(dir).Valid() }

@@ -113,6 +113,12 @@ const shared = `# At most %d instances run concurrently.
 ExecStartPre=+/usr/libexec/dcm/dcm-guard enter %s %%n
 `
 
+// cleans is for units with exclusive partitions. Another unit that cleans could not start while this one stops for a change: its
+// start would wait for the stop of dcm-apply.service, and that for the stop of this unit.
+const cleans = `# After the service has ended, its partitions are cleaned; see clean in dcm.toml(5).
+ExecStopPost=-+/usr/libexec/dcm/dcm-service clean-after %n
+`
+
 // makes is for units whose partition does not exist before their start. systemd resolves DeviceAllow= before
 // ExecStartPre=, so another unit creates it. That unit stops when nothing requires it.
 const makes = `# This unit creates the MIG instance of the reservation, and destroys it after the end.
@@ -248,6 +254,9 @@ func (r Reserved) text() string {
 	}
 	if r.Share > 0 {
 		fmt.Fprintf(&service, shared, r.Share, r.Name)
+	}
+	if r.Exclusive && r.Share == 0 {
+		service.WriteString(cleans)
 	}
 	return unit.String() + service.String()
 }

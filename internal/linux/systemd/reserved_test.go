@@ -38,7 +38,8 @@ func TestDropins_Reservations(t *testing.T) {
 			"|AssertPathExists=/dev/dcm/a/render0|AssertPathExists=/dev/dcm/a/render1" +
 			own + "a.slice" + closed + "|DeviceAllow=/dev/dcm/a/render0 rwm|DeviceAllow=/dev/dcm/a/render1 rwm",
 		"b@1.service.d/50-dcm.conf": client + behind + "|PartOf=dcm-reserve.service|Wants=dcm-guard.service" +
-			"|AssertPathExists=/dev/dcm/b-1/render0" + own + "b:1.slice" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm",
+			"|AssertPathExists=/dev/dcm/b-1/render0" + own + "b:1.slice" + closed + "|DeviceAllow=/dev/dcm/b-1/render0 rwm" +
+			"|ExecStopPost=-+/usr/libexec/dcm/dcm-service clean-after %n",
 		"broken.service.d/50-dcm.conf": client + behind + "|AssertPathExists=/dev/dcm/broken/render0" + own + "broken.slice" + closed + "|DeviceAllow=/dev/dcm/broken/render0 rwm",
 		"n@.service.d/50-dcm.conf": client + behind + "|Wants=dcm-guard.service|AssertPathExists=/dev/dcm/n/render0" + own + "n.slice" + closed +
 			"|DeviceAllow=/dev/dcm/n/render0 rwm|ExecStartPre=+/usr/libexec/dcm/dcm-guard enter n %n",

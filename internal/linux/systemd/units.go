@@ -215,6 +215,17 @@ func (u Units) failedCommand(ctx context.Context, unit string) (Command, error) 
 	return Command{}, nil
 }
 
+// SkippedStopPost reports whether a service has ended, and systemd has run none of its ExecStopPost= commands.
+func (u Units) SkippedStopPost(ctx context.Context, unit string) (bool, error) {
+	var state string
+	if err := u.t.property(ctx, unit, unitInterface, "ActiveState", &state); err != nil || state != "inactive" && state != "failed" {
+		return false, err
+	}
+	var all []execution
+	err := u.t.property(ctx, unit, serviceInterface, "ExecStopPost", &all)
+	return err == nil && !slices.ContainsFunc(all, func(e execution) bool { return e.PID != 0 && e.Ended != 0 && e.Code == exited }), err
+}
+
 // Enabled returns a unit's UnitFileState: "enabled", "disabled", "masked", "static", …; "" if it
 // has no file.
 func (u Units) Enabled(ctx context.Context, name string) (state string, err error) {
