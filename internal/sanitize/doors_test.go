@@ -123,7 +123,7 @@ func doors() map[string]string {
 		"watch.openUevents":                       "opens for receive",
 		"watch.receive":                           "compared, and not printed",
 		"watch.fingerprint":                       compared,
-		"leaseservice.uidOf":                      numbers,
+		"host.UID":                                numbers,
 		"leaseservice.registered":                 compared,
 		"leaseservice.processes.groups":           numbers,
 		"watch.writes.open":                       "learns that something was written, not what",

@@ -2,12 +2,11 @@ package leaseservice
 
 import (
 	"context"
-	"os/user"
 	"slices"
-	"strconv"
 	"sync"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/host"
 	"dcm/internal/gpu"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/leases/lease"
@@ -62,12 +61,8 @@ func (h *userHours) gpusOf(ctx context.Context, cfg *config.Config, all []string
 
 // uidOf returns the number of a user, given its name or number.
 func uidOf(name string) uint32 {
-	if u, err := user.Lookup(name); err == nil {
-		name = u.Uid
+	if uid, ok := host.UID(name); ok {
+		return uid
 	}
-	uid, err := strconv.ParseUint(name, 10, 32)
-	if err != nil {
-		return lease.NoUser
-	}
-	return uint32(uid)
+	return lease.NoUser
 }

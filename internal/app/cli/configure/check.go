@@ -86,6 +86,12 @@ func check(ctx context.Context, h *host.Host, con *console.Console, cfg *config.
 		con.Println("There are no partitionable GPUs here to check it against; see --node.")
 		return misplaced
 	}
+	if kind == "" {
+		known := func(user string) bool { _, ok := host.UID(user); return ok }
+		for _, w := range unmetReservations(cfg.UserReservations, gpus, known) {
+			con.Warn(w)
+		}
+	}
 	if text := miscounted(h, cfg, gpus, kind); text != "" {
 		con.Warn(text)
 	}
