@@ -92,7 +92,7 @@ func (e *exposition) gpus(a status.Account) {
 	isolation := e.gauge("gpu_isolation", "Whether the driver isolates the processes of each partition of the GPU. Absent if the driver has no such setting.", "gpu")
 	change := e.gauge("gpu_profile", "State of the effective profile on a GPU: applied, selected (not applied yet), or left (until the holders have ended). The current state is 1.", "gpu", "state")
 	count := e.gauge("gpu_partitions", "Number of partitions of a GPU.", "gpu")
-	slots := e.gauge("gpu_free_slots", "Number of memory slots of a dynamic GPU that no MIG instance has.", "gpu")
+	slots := e.gauge("gpu_free_slots", "Number of memory slots of a dynamic GPU that a further MIG instance can have.", "gpu")
 	longest := e.gauge("gpu_free_slots_longest_run", "Length of the longest run of free memory slots of a dynamic GPU, which limits the size of new instances.", "gpu")
 	held := e.gauge("gpu_held_memory_bytes", "Memory of a GPU that is in use, and that no process has held for ten seconds.", "gpu")
 	for _, g := range a.GPUs {

@@ -144,7 +144,7 @@ func (g GPU) Change() string {
 	return "selected"
 }
 
-// FreeSlots are the memory slots of a dynamic GPU that no MIG instance has. Leases and services create
+// FreeSlots are the memory slots of a dynamic GPU that a further MIG instance can have. Leases and services create
 // instances in them.
 type FreeSlots struct {
 	Slots   int `json:"slots"`       // number of free slots

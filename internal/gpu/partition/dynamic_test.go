@@ -100,6 +100,33 @@ func TestFreeRuns_CountMadeInstances(t *testing.T) {
 	}
 }
 
+// Slot 7 of an H100 belongs to no placement of the smallest instance, only to larger ones that start before it.
+func TestFreeRuns_UsableSlotsOnly(t *testing.T) {
+	board, _ := LookupBoard("H100-80GB")
+	one := func(starts ...int) (all []Instance) {
+		for _, start := range starts {
+			all = append(all, Instance{Profile: "1g.10gb", Start: start})
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name          string
+		now           []Instance
+		free, longest int
+	}{
+		{"empty", nil, 8, 8},
+		{"slot 6 is taken", one(6), 6, 6},
+		{"all instances", one(0, 1, 2, 3, 4, 5, 6), 0, 0},
+		{"between", one(1, 6), 5, 4},
+		{"slot 7 next to a free one", one(0, 1, 2, 3, 4, 5), 2, 2},
+	} {
+		g := GPU{MIG: &MIG{Instances: test.now}, Profiles: board.Profiles}
+		if free, longest := g.FreeRuns(); free != test.free || longest != test.longest {
+			t.Errorf("%s: %d free slots, longest run %d, want %d and %d", test.name, free, longest, test.free, test.longest)
+		}
+	}
+}
+
 // TestNextSlot_Exhaustive: in every state of every board, the placement of every profile leaves the most room,
 // and there is none only if no placement is free.
 func TestNextSlot_Exhaustive(t *testing.T) {

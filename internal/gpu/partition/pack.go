@@ -276,17 +276,19 @@ func countText(n int, name string) string {
 	return fmt.Sprintf("%d × %s", n, name)
 }
 
-// freeSlots lists the slots that are not taken.
+// freeSlots lists the slots that are not taken and that a further instance can have.
 func freeSlots(offered []InstanceProfile, taken uint) []int {
-	var all uint
+	var usable uint
 	for _, s := range offered {
 		for _, start := range s.Starts {
-			all |= s.slotMask(start)
+			if mask := s.slotMask(start); mask&taken == 0 {
+				usable |= mask
+			}
 		}
 	}
 	var out []int
 	for slot := range 64 {
-		if bit := uint(1) << slot; all&bit != 0 && taken&bit == 0 {
+		if bit := uint(1) << slot; usable&bit != 0 {
 			out = append(out, slot)
 		}
 	}
