@@ -93,6 +93,9 @@ func Balanced(suite string) Recipe { return Recipe{Suite: suite, Packages: []str
 // Entered has the programs that commands of the documents call, next to dcm.
 func Entered() Recipe { return Recipe{Suite: "trixie", Packages: []string{"jq", "sudo"}} }
 
+// Shell is the root of the node in which a person tries dcm: it can show the manual.
+func Shell() Recipe { return Recipe{Suite: "trixie", Packages: []string{"less", "man-db"}} }
+
 // Recipes returns the recipes of make test in the order of their use.
 func Recipes() []Recipe {
 	return []Recipe{Trixie(), Bookworm(), Polkit(), OldLibrary(), NewLibrary(), Monitored(), Podman("bookworm"), Podman("trixie"), Balanced("bookworm"), Balanced("trixie"), Entered()}

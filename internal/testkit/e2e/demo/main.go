@@ -53,7 +53,11 @@ func run(ctx context.Context, dist, kind string, keep, only bool) (err error) {
 	if _, err := e2e.Sweep(os.TempDir()); err != nil {
 		return err
 	}
-	node, err := boot(ctx, dist, kind)
+	recipe := e2e.Trixie()
+	if only || keep {
+		recipe = e2e.Shell()
+	}
+	node, err := boot(ctx, recipe, dist, kind)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ exec /usr/local/lib/train infinity
 const trainLog = "/run/train.log"
 
 // boot builds the programs of the demo and boots a node of that kind with the package.
-func boot(ctx context.Context, dist, kind string) (*e2e.Container, error) {
+func boot(ctx context.Context, recipe e2e.Recipe, dist, kind string) (*e2e.Container, error) {
 	packages, err := filepath.Glob(filepath.Join(dist, "*_"+runtime.GOARCH+".deb"))
 	if err != nil || len(packages) != 1 {
 		return nil, fmt.Errorf("%s holds %d packages for this host, want one: %q", dist, len(packages), packages)
@@ -129,7 +133,7 @@ func boot(ctx context.Context, dist, kind string) (*e2e.Container, error) {
 	}
 	var root string
 	err = p.run("preparing the container's root", progressInterval, func() (err error) {
-		root, err = e2e.Trixie().Directory(ctx, os.Stderr)
+		root, err = recipe.Directory(ctx, os.Stderr)
 		return err
 	})
 	if err != nil {

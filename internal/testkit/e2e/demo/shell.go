@@ -28,6 +28,7 @@ The simulated node is running, and this is a shell in it:
   dcm run -n 2 -- bash                           a shell with two partitions of its own: it can open no others
   dcm-sim fault --gpu %s --vanish      make a GPU fail; dcm-sim fault --help has more
   systemctl reboot                               the profile is applied again before the services start
+  man dcm                                        the manual; man -k lease finds pages by words
   exit                                           leave (or Ctrl-D); the node is removed
 The device nodes have no driver: a program that may open one gets "No such device or address".
 
