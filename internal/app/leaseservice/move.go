@@ -165,6 +165,9 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if s.Time > 0 {
 		extra = append(extra, systemd.Property{Name: "RuntimeMaxUSec", Value: uint64(s.Time.Microseconds())})
 	}
+	if s.Hold {
+		extra = append(extra, systemd.Property{Name: "Delegate", Value: true})
+	}
 	extra = append(extra, dependencies(s)...)
 	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
 	if m.usePIDFD {

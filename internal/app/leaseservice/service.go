@@ -197,7 +197,7 @@ func request(w dbusapi.Request) (lease.Request, error) {
 	if err := checkMake(w); err != nil {
 		return lease.Request{}, err
 	}
-	r := lease.Request{Make: w.Make, Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: unitname.ConfinedLease, Wait: w.Wait, WaitLimit: w.WaitLimit, Time: w.Time, What: w.Command}
+	r := lease.Request{Make: w.Make, Want: placement.Want{Partitions: w.Partitions, GPUs: w.GPUs, Place: place}, Sought: sought, Kind: unitname.ConfinedLease, Wait: w.Wait, WaitLimit: w.WaitLimit, Hold: w.Hold, Time: w.Time, What: w.Command}
 	switch {
 	case w.Exclusive:
 		r.Kind = unitname.ExclusiveLease

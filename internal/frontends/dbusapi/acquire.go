@@ -124,6 +124,25 @@ func (c call) option(name string) any {
 	return options[name].Value()
 }
 
+// enter moves the process that the bus reports as the caller into a lease.
+func (h *handler) enter(c call) ([]any, error) {
+	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
+	defer cancel()
+	process, err := h.process(ctx, c)
+	if err != nil {
+		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+	}
+	defer process.Close()
+	by := c.caller()
+	by.Process = process
+	partitions, err := h.control.Leases.Enter(ctx, by, c.body[0].(string))
+	if err != nil {
+		h.rejected(c, slog.LevelInfo, actionEnter, err)
+		return nil, toBusError(err)
+	}
+	return []any{list(partitions)}, nil
+}
+
 func (h *handler) release(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()

@@ -40,6 +40,7 @@ func TestAuthorise(t *testing.T) {
 		{"an unknown option", 0, nil, "Acquire", []any{map[string]dbus.Variant{"prio": dbus.MakeVariant("x")}}, "", "", errorArguments},
 		{"an option of another type", 0, nil, "Acquire", []any{map[string]dbus.Variant{"time": dbus.MakeVariant("2h")}}, "", "", errorArguments},
 		{"a user removes a request", 1000, nil, "Dequeue", []any{uint32(4711)}, "", "dequeue:4711:1000", ""},
+		{"a user enters a lease", 1000, nil, "Enter", []any{"x.scope"}, "", "enter:x.scope:1000", ""},
 		{"a user releases a lease", 1000, nil, "Release", []any{"x.scope"}, "", "release:x.scope:1000", ""},
 		{"a user extends a lease", 1000, nil, "Extend", []any{"x.scope", uint64(7_200_000_000)}, "", "extend:x.scope:2h0m0s:1000", ""},
 		{"an extension beyond all limits", 1000, nil, "Extend", []any{"x.scope", uint64(1<<64 - 1)}, "", "extend:x.scope:87600h0m0s:1000", ""},

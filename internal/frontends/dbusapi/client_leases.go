@@ -45,6 +45,12 @@ func (c *Client) onPosition(report func(QueuePosition)) (stop func()) {
 	return func() { c.conn.RemoveSignal(signals); close(done); <-ended }
 }
 
+// Enter moves this process into a lease that was requested with Hold.
+func (c *Client) Enter(ctx context.Context, lease string) (partitions []string, err error) {
+	err = c.call(ctx, "Enter", lease).Store(&partitions)
+	return partitions, fromBusError(err)
+}
+
 // Release ends a lease.
 func (c *Client) Release(ctx context.Context, lease string) error {
 	return fromBusError(c.call(ctx, "Release", lease).Err)

@@ -63,6 +63,9 @@ type LeaseService interface {
 	Acquire(ctx context.Context, by Caller, r Request) (Lease, error)
 	// Release ends a lease. Root may end any lease, other users only their own.
 	Release(ctx context.Context, by Caller, lease string) error
+	// Enter moves the caller's process into a lease that was requested with Hold. Root may enter any
+	// such lease, other users only their own.
+	Enter(ctx context.Context, by Caller, lease string) (partitions []string, err error)
 	// Extend sets the time limit of a lease, counted from its start. Root may extend any lease,
 	// other users only their own.
 	Extend(ctx context.Context, by Caller, lease string, limit time.Duration) error

@@ -41,6 +41,7 @@ func (h *handler) methods() []method {
 		{name: "Usage", out: []arg{{"usage", "s"}}, kind: kindOf(admission.Status), run: h.answer(h.usages)},
 		{name: "Acquire", in: []arg{{"options", "a{sv}"}}, out: []arg{{"lease", "s"}, {"partitions", "as"}, {"reason", "s"}, {"notes", "as"}}, kind: call.acquireKind, run: h.acquire},
 		{name: "Release", in: []arg{{"lease", "s"}}, kind: kindOf(admission.Lease), run: h.release},
+		{name: "Enter", in: []arg{{"lease", "s"}}, out: []arg{{"partitions", "as"}}, kind: kindOf(admission.Lease), run: h.enter},
 		{name: "Extend", in: []arg{{"lease", "s"}, {"time", "t"}}, kind: kindOf(admission.Lease), run: h.extend},
 		{name: "Queue", out: []arg{{"queue", "s"}}, kind: kindOf(admission.Status), run: h.queue},
 		{name: "Dequeue", in: []arg{{"id", "u"}}, kind: kindOf(admission.Lease), run: h.dequeue},

@@ -34,6 +34,9 @@ const (
 // actionRelease is the name of Release in the journal. It is not an action of polkit.
 const actionRelease = "release"
 
+// actionEnter is the name of Enter in the journal. It is not an action of polkit.
+const actionEnter = "enter"
+
 // actionExtend is the name of Extend in the journal. It is not an action of polkit.
 const actionExtend = "extend"
 

@@ -22,6 +22,7 @@ type Request struct {
 	Share            int           // number of leases that may share the partitions; 0 for no sharing
 	Wait             bool          // wait in the queue until enough partitions are free
 	WaitLimit        time.Duration // the longest wait; 0 for no limit
+	Hold             bool          // other processes of the user may enter the lease, see [LeaseService.Enter]
 	DryRun           bool          // only report what would be granted
 	Time             time.Duration // time limit of the lease; 0 for none
 	Command          string        // the program of the caller, for the description of the lease
@@ -47,7 +48,7 @@ type option struct {
 func (r *Request) options() []option {
 	return []option{
 		{"partitions", &r.Partitions}, {"gpus", &r.GPUs}, {"named-gpus", &r.NamedGPUs}, {"named-partitions", &r.NamedPartitions}, {"place", &r.Place}, {"vendor", &r.Vendor}, {"mode", &r.Mode}, {"make", &r.Make}, {"exclusive", &r.Exclusive}, {"share", &r.Share},
-		{"wait", &r.Wait}, {"wait-limit", &r.WaitLimit}, {"dry-run", &r.DryRun}, {"time", &r.Time}, {"command", &r.Command},
+		{"wait", &r.Wait}, {"wait-limit", &r.WaitLimit}, {"dry-run", &r.DryRun}, {"hold", &r.Hold}, {"time", &r.Time}, {"command", &r.Command},
 	}
 }
 

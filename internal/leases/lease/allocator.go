@@ -104,10 +104,10 @@ const keepWindow = time.Minute
 
 // keep returns the caller's present lease if it already fulfils the request. This completes a call
 // that was interrupted: if the daemon ended after it had moved the caller into the scope, the caller
-// calls again. keep neither waits nor delays a drain.
+// calls again. keep neither waits nor delays a drain. A lease that is held is exchanged for a new one.
 func (a *Allocator) keep(ctx context.Context, c Caller, r Request) (l Lease, ok bool) {
 	at := locate(a.host.Processes, c)
-	if !at.own || !a.hasTerms(ctx, at.unit, r) {
+	if r.Hold || !at.own || !a.hasTerms(ctx, at.unit, r) {
 		return Lease{}, false
 	}
 	switch {

@@ -81,4 +81,12 @@ func mayChange(uid uint32, unit string) error {
 	return nil
 }
 
+// MayEnter returns an error unless the user's processes may enter the lease: root's any, others' their own.
+func MayEnter(uid uint32, unit string) error {
+	if name, ok := unitname.ParseLease(unit); ok && uid != 0 && uid != name.UID {
+		return fmt.Errorf("%s is the lease of user %d; only that user and root can enter it", unit, name.UID)
+	}
+	return mayChange(uid, unit)
+}
+
 func errEnded(unit string) error { return fmt.Errorf("there is no lease %s; it may have ended", unit) }

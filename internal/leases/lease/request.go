@@ -24,6 +24,7 @@ type Request struct {
 	Sought    partition.Criteria // Want.Kinds is set from it
 	Make      string             // what is made for the lease: the profile of a MIG instance, or the compute mode of a GPU; "" for existing partitions
 	Kind      unitname.LeaseKind
+	Hold      bool          // other processes of the user may enter the lease
 	Wait      bool          // wait until enough partitions are free
 	WaitLimit time.Duration // the longest wait; 0 for no limit
 	Time      time.Duration // time limit of the lease; 0 for none
@@ -56,6 +57,7 @@ type Scope struct {
 	Wants       string   // a unit that starts with it and stays when it ends; "" for none
 	Cleans      []string // units that start before it, and stop after its end and clean its partitions
 	Time        time.Duration
+	Hold        bool // PID 1 may move other processes into it (Delegate=)
 }
 
 // Queued describes a waiting request, for the status.

@@ -35,7 +35,7 @@ func (s *starter) start(ctx context.Context, c Caller, r Request, g grant) (Leas
 	l := Lease{Choice: g.choice, Nodes: nodesOf(g.choice, s.common), Time: r.Time}
 	for n := 1; ; n++ {
 		l.Unit = newName(c.UID, r, g.snapshot)
-		scope := Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Time: r.Time}
+		scope := Scope{Unit: l.Unit, Description: describe(r, g.choice), PID: c.PID, Time: r.Time, Hold: r.Hold}
 		if r.Make != "" {
 			var name made.Name
 			name, l.Nodes = makeFor(g.snapshot, l.Unit, r, g.choice, s.common)

@@ -115,6 +115,13 @@ func parseVersion(text string) (int, error) {
 	return n, nil
 }
 
+// Delegated reports whether a scope has Delegate=, so that PID 1 moves other processes into it.
+func (r Transients) Delegated(ctx context.Context, scope string) (bool, error) {
+	var yes bool
+	err := r.t.property(ctx, scope, cgroupInterface(scope), "Delegate", &yes)
+	return yes, err
+}
+
 // Term has the start and the time limit of a scope.
 type Term struct {
 	Began time.Time

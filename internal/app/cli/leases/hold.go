@@ -1,0 +1,78 @@
+package leases
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/host"
+	"dcm/internal/exitcode"
+	"dcm/internal/frontends/dbusapi"
+)
+
+// HoldCmd is dcm hold.
+func HoldCmd(h *host.Host, con *console.Console) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hold [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--wait[=TIME]] [--time TIME] [--json]",
+		Short: "Hold partitions without a command, also after the end of the shell",
+		Long: `Make a lease that lasts until its time limit or 'dcm lease release'. Print its name and the
+environment of its commands, one variable a line, quoted for a shell.
+
+'dcm run --lease NAME -- COMMAND' executes a command in the lease.`,
+		Args: console.Args(cobra.NoArgs),
+	}
+	var w dbusapi.Request
+	addRequest(cmd, &w)
+	asJSON := console.JsonFlag(cmd)
+	cmd.RunE = func(c *cobra.Command, _ []string) error {
+		if err := checkRequest(w, c.Flags().Changed); err != nil {
+			return exitcode.With(exitcode.Usage, err)
+		}
+		w.Command, w.Hold = "hold", true
+		return hold(c.Context(), h, con, w, *asJSON)
+	}
+	return cmd
+}
+
+// hold makes a lease and leaves a process in it.
+func hold(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, asJSON bool) error {
+	keeper, err := exec.LookPath("sleep")
+	if err == nil {
+		err = mayOpen(h, w)
+	}
+	if err != nil {
+		return err
+	}
+	l, err := acquire(ctx, h, w, con.Note)
+	if err != nil {
+		return err
+	}
+	if err := keep(keeper); err != nil {
+		return fmt.Errorf("cannot start the process that keeps the lease: %w", err) // the lease ends with this process
+	}
+	env := describe(ctx, h, con, nil, l)
+	if asJSON {
+		return con.Answer(map[string]any{"lease": l.Unit, "partitions": l.Partitions, "environment": env})
+	}
+	for _, variable := range env {
+		name, text, _ := strings.Cut(variable, "=")
+		con.Printf("%s='%s'\n", name, text) // names of partitions and devices have no quotes
+	}
+	return nil
+}
+
+// keep starts a process in the lease of this one. It has no terminal, so the end of the session does not end it.
+func keep(program string) error {
+	cmd := exec.Command(program, "infinity")
+	cmd.Dir, cmd.Env = "/", []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
