@@ -81,7 +81,7 @@ func (c *effectiveConfig) lastGood() (daemon.Settings, error) {
 func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 	order := reservation.Order(h, cfg)
 	return daemon.Settings{
-		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source,
+		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg),
 		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,

@@ -34,16 +34,17 @@ import (
 
 // Settings are the parts of the configuration that the daemon uses.
 type Settings struct {
-	Profile  partition.Profile
-	Selected bool   // a profile is selected; otherwise the GPUs are left alone
-	Source   string // what selected it
-	Require  bool
-	Order    systemd.Order // what the generator writes; its Clients are restarted around a change
-	Rest     string        // all other settings of a run, as one text
-	Suggest  bool          // report the services that hold a GPU and could be clients
-	Include  bool          // make them clients
-	Warnings []string
-	Timeout  time.Duration // how long to wait for the driver to bring its GPUs up
+	Profile     partition.Profile
+	Selected    bool   // a profile is selected; otherwise the GPUs are left alone
+	Source      string // what selected it
+	UntilReboot bool   // the selection ends at the next boot
+	Require     bool
+	Order       systemd.Order // what the generator writes; its Clients are restarted around a change
+	Rest        string        // all other settings of a run, as one text
+	Suggest     bool          // report the services that hold a GPU and could be clients
+	Include     bool          // make them clients
+	Warnings    []string
+	Timeout     time.Duration // how long to wait for the driver to bring its GPUs up
 
 	Budgets    []Budget
 	SettleTime time.Duration // how long units have to be active before they count as up

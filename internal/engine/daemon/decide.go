@@ -18,6 +18,11 @@ func (p *pass) do(ctx context.Context) result {
 	if p.Rearm != nil {
 		defer p.Rearm()
 	}
+	if p.startsOnly != nil {
+		r := result{startsOnly: true, failure: p.startsOnly}
+		p.starts.finish(ctx, &r)
+		return r
+	}
 	if p.byDevice && p.unchanged(ctx) {
 		return result{unchanged: true}
 	}

@@ -19,6 +19,13 @@ func (l *loop) finish(ctx context.Context, r result) error {
 		l.next(ctx)
 		return nil
 	}
+	if r.startsOnly {
+		r.pending.into(&l.state.State)
+		l.state.Clients = updated(l.state.Clients, r.started)
+		l.waker.onSettled(ctx, r.busy)
+		l.next(ctx)
+		return nil
+	}
 	l.waker.cancel()
 	l.drift.fingerprint = r.fingerprint
 	if r.gpus != nil {
@@ -184,6 +191,7 @@ func (l *loop) failed(ctx context.Context, r result) error {
 	case phase == runstate.Stuck && len(r.left) > 0: // the GPUs that wait for holders have not failed
 		l.waker.onExit(ctx, r.holders)
 	}
+	l.waker.onSettled(ctx, r.busy)
 	l.state.enter(phase, r.failure)
 	return nil
 }

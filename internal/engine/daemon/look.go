@@ -106,6 +106,20 @@ func (l *loop) onDeviceEvent(ctx context.Context) {
 // deviceEvent is the reason of a pass until it has found the cause, see [gpuHistory.cause].
 const deviceEvent = "a device event"
 
+// startUnits begins a pass for pending starts. While the profile is not on the GPUs it compares nothing, since a
+// comparison would be another attempt. A pass under way starts them.
+func (l *loop) startUnits(ctx context.Context, why string) {
+	switch {
+	case l.pass != nil:
+	case l.state.Error == nil || l.state.Phase == runstate.InSync:
+		l.look(ctx, runstate.Asked{Why: why})
+	default:
+		p := l.newPass(runstate.Asked{Why: why})
+		p.startsOnly = l.state.Error
+		l.run(ctx, p)
+	}
+}
+
 func (l *loop) newPass(why runstate.Asked) *pass {
 	log := &passLog{l.log}
 	conn := &connection{dial: l.Dial, notify: l.Notify, log: log, limits: l.Limits}

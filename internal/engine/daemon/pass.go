@@ -14,6 +14,8 @@ type pass struct {
 	failures failures
 	unseen   *runstate.Use // see [unseenHolder]
 
+	startsOnly *runstate.Error // the pass starts pending units and compares nothing, because of this failure; nil: it compares
+
 	byDevice bool   // caused by a device event
 	before   string // the fingerprint of the GPUs before the event, if byDevice
 	tooSoon  bool   // a repair must be delayed, if byDevice

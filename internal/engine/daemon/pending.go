@@ -137,6 +137,12 @@ func triggers(unit string) bool {
 	return slices.Contains([]string{".socket", ".path", ".timer", ".automount"}, filepath.Ext(unit))
 }
 
+// stoppedInAutoRestart reports whether a service was stopped while it waited for its automatic restart. It is inactive
+// with the result of the failure before. Without a stop, a service that fails is "failed".
+func stoppedInAutoRestart(u systemd.Unit) bool {
+	return u.Active == "inactive" && !slices.Contains([]string{"", "success", "exec-condition"}, u.Result)
+}
+
 func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 	was := p[u.ID]
 	in := func(names []string) bool {
@@ -153,6 +159,8 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 		// The unit's start job did not run. If no other reason for that exists, an administrator
 		// cancelled it.
 		return failed || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
+	case stoppedInAutoRestart(u.Unit): // by an administrator, since a run stops it with the invocation of the stop
+		return false
 	case u.Stranded() || u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
 		return true
 	}

@@ -91,7 +91,7 @@ func withWithdrawal(e *runstate.Error, s Settings) *runstate.Error {
 	if failure.Hint != "" {
 		failure.Hint = strings.TrimSuffix(failure.Hint, ".") + "; "
 	}
-	failure.Hint += fmt.Sprintf("%s (it is selected by %s)", runstate.Withdraw, s.Source)
+	failure.Hint += runstate.Withdrawal(s.UntilReboot, s.Source)
 	return &failure
 }
 

@@ -42,6 +42,7 @@ type result struct {
 	gpus        []partition.Address // see [Observation.Present]
 	byDevice    bool                // of a pass caused by a device event
 	unchanged   bool                // with byDevice: the pass found no change; all other fields are empty
+	startsOnly  bool                // of a pass that has compared nothing
 	delayed     bool                // the failure is a repair that must be delayed
 	throttle    time.Duration       // no run is started for this time
 }

@@ -96,6 +96,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.look(ctx, runstate.Asked{}) // the retry was reported with the failure
 	case why := <-l.waker.freed:
 		l.look(ctx, runstate.Asked{Why: why})
+	case why := <-l.waker.settled:
+		l.startUnits(ctx, why)
 	case i := <-l.starting:
 		i.saved <- l.state.saveIntent(i, l.settings.hash())
 	case r := <-l.pass:

@@ -14,7 +14,7 @@ func (s Settings) same(other Settings) bool { return reflect.DeepEqual(s.request
 // request returns the settings without the fields that do not influence a run: the file and line
 // that they come from, and the partitions chosen for reservations, which a run replaces.
 func (s Settings) request() Settings {
-	s.Source, s.Warnings = "", nil
+	s.Source, s.UntilReboot, s.Warnings = "", false, nil
 	s.Order.Released = nil
 	s.Order.Reserved = slices.Clone(s.Order.Reserved)
 	for i := range s.Order.Reserved {

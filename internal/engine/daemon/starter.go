@@ -2,12 +2,15 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
 	"dcm/internal/engine/runstate"
 	"dcm/internal/gpu/partition"
 	"dcm/internal/linux/systemd"
+	"dcm/internal/linux/unitname"
 )
 
 // starter starts the clients that a failed run has left down.
@@ -31,7 +34,7 @@ func (s *starter) finish(ctx context.Context, r *result) {
 	failed := r.failure != nil || r.retryReserve != nil
 	switch {
 	case failed && s.taken != nil:
-		r.pending = s.taken
+		r.pending, s.pending = s.taken, s.taken
 		// With require = false, the clients start as soon as the driver is loaded; with require =
 		// true, only when the profile is on their GPUs too.
 		if r.failure == nil || (s.partly || !s.require) && !s.driverUnloaded() {
@@ -39,13 +42,20 @@ func (s *starter) finish(ctx context.Context, r *result) {
 		}
 	case r.drift != nil, ctx.Err() != nil:
 		r.pending = s.pending
-	case r.failure != nil && r.down == nil && !s.partly:
+	case r.failure != nil && s.driverUnloaded():
 		r.pending = s.pending
 	default:
-		if err := s.startPending(ctx, r); err != nil || r.failure != nil && s.partly || r.incomplete() {
-			r.pending = s.pending
+		if err := s.startPending(ctx, r); err != nil || r.failure != nil || r.incomplete() {
+			s.keepAll(r)
 		}
 	}
+}
+
+// keepAll keeps all units pending until the profile is on the GPUs.
+func (s *starter) keepAll(r *result) {
+	all := maps.Clone(s.pending)
+	maps.Copy(all, r.pending) // with what they wait for
+	r.pending = all
 }
 
 // leave keeps those units pending that PID 1 is starting or stopping, and returns the others.
@@ -154,6 +164,10 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	}
 	s.hintUnknown(lying, r)
 	missing := s.pending.missing(lying, s.require)
+	before, err := pid1.States.List(ctx, []string{unitname.Apply}, systemd.All)
+	if err != nil {
+		return err
+	}
 	s.conn.clearCounters(ctx, pid1.Jobs, missing) // before the first start: a socket may start its service immediately
 	for _, name := range missing {
 		s.log.Info("starting "+name+", "+s.pending.reason(name), "unit", name)
@@ -161,8 +175,11 @@ func (s *starter) start(ctx context.Context, r *result) error {
 			s.log.Error(err.Error())
 		}
 	}
-	if now, err = pid1.States.Settle(ctx, missing, systemd.Unit.Settled); err != nil {
+	if now, err = s.settle(ctx, pid1, missing, r); err != nil {
 		s.log.Error("cannot wait for the clients", "error", err)
+	}
+	if err := s.failedWithRun(ctx, pid1, before, now, r); err != nil {
+		return err
 	}
 	for _, n := range now {
 		c := compare(systemd.Unit{Name: n.ID, ID: n.ID, Active: "active", Invocation: s.pending[n.ID].Invocation}, n)
@@ -173,6 +190,51 @@ func (s *starter) start(ctx context.Context, r *result) error {
 		r.problem = notBack(r.started)
 	}
 	return nil
+}
+
+// settle waits for the units that were started. If a unit that one of them requires has failed at its first start, it
+// starts that one again, or keeps it pending, and does not return it.
+func (s *starter) settle(ctx context.Context, pid1 PID1, started []string, r *result) ([]systemd.Unit, error) {
+	now, err := pid1.States.Settle(ctx, started, systemd.Unit.Settled)
+	if err != nil {
+		return now, err
+	}
+	lying, err := downUnits(ctx, pid1.States, now)
+	if err != nil {
+		return now, err
+	}
+	same := slices.DeleteFunc(lying, func(d down) bool { return s.pending[d.ID].Invocation != d.Invocation })
+	again, waits, err := cancelledStarts(ctx, pid1.States, same)
+	for unit, need := range waits {
+		s.keep(unit, need, r)
+	}
+	now = slices.DeleteFunc(now, func(u systemd.Unit) bool { return waits[u.ID] != "" })
+	if err != nil || len(again) == 0 {
+		return now, err
+	}
+	for _, u := range again {
+		s.log.Info("starting "+u.ID+" again: a unit that it requires failed at its first start", "unit", u.ID)
+		if err := pid1.Jobs.Start(ctx, u.ID); err != nil {
+			s.log.Error(err.Error())
+		}
+	}
+	return pid1.States.Settle(ctx, names(now), systemd.Unit.Settled)
+}
+
+// failedWithRun returns an error if the start of a unit has started dcm-apply.service, which failed. This is a failure of
+// the run and not of the unit, which stays pending.
+func (s *starter) failedWithRun(ctx context.Context, pid1 PID1, before, started []systemd.Unit, r *result) error {
+	i := slices.IndexFunc(started, func(u systemd.Unit) bool { return !u.Up() && s.pending[u.ID].Invocation == u.Invocation })
+	if !s.require || i < 0 || r.failure != nil {
+		return nil
+	}
+	run, err := pid1.States.List(ctx, []string{unitname.Apply}, systemd.All)
+	if err != nil || len(run) == 0 || run[0].Active != "failed" || len(before) > 0 && before[0].Invocation == run[0].Invocation {
+		return err
+	}
+	text := unitname.Apply + ", which " + started[i].ID + " requires, failed: " + whyEnded(run[0])
+	r.failure = &runstate.Error{Text: text, Hint: "see journalctl -u " + unitname.Apply, Transient: true}
+	return errors.New(text)
 }
 
 // hintUnknown reports the units that PID 1 has unloaded: it no longer knows how they stopped.

@@ -21,8 +21,8 @@ type transaction struct {
 	pass *pass
 	pid1 PID1
 	restart
-	report    runstate.Run   // of the run; empty if it wrote none
-	cancelled []systemd.Unit // the units of [transaction.cancelledStarts]
+	report    runstate.Run         // of the run; empty if it wrote none
+	cancelled map[string]cancelled // by unit, see [transaction.cancelledStarts]
 }
 
 // do executes the transaction. Before the restart the daemon saves which units are to be started if
@@ -53,8 +53,8 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 		if r.timedOut { // systemd has started none of those that require the unit
 			t.pass.starts.pending = t.pass.starts.taken
 		}
-		for _, u := range t.cancelled {
-			t.pass.starts.pending.record(u, runstate.DependencyFailed)
+		for _, c := range t.cancelled {
+			t.pass.starts.pending.record(c.Unit, c.reason)
 		}
 		t.pass.starts.taken = nil
 	}
@@ -242,7 +242,8 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 		}
 		if run.problem == nil {
 			run.problem = notBack(slices.DeleteFunc(slices.Clone(run.clients), func(c runstate.Client) bool {
-				return slices.Contains(ids(t.cancelled), now[c.Unit].ID)
+				_, found := t.cancelled[now[c.Unit].ID]
+				return found
 			}))
 		}
 	}
@@ -262,8 +263,14 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 	t.pass.starts.taken.mark(lying, t.pass.starts.require)
 }
 
+// cancelled is a unit whose start job ended with "dependency".
+type cancelled struct {
+	systemd.Unit
+	reason runstate.PendingReason // of its pending start: another unit starts first, or has started
+}
+
 // cancelledStarts returns the units whose start job ended with "dependency" after a run that succeeded.
-func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit, now map[string]systemd.Unit) ([]systemd.Unit, error) {
+func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit, now map[string]systemd.Unit) (map[string]cancelled, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.pass.Limits.Clients)
 	defer cancel()
 	var same []systemd.Unit
@@ -276,7 +283,16 @@ func (t *transaction) cancelledStarts(ctx context.Context, before []systemd.Unit
 	if err != nil {
 		return nil, err
 	}
-	out, _, err := cancelledStarts(ctx, t.pid1.States, left)
+	starts, waits, err := cancelledStarts(ctx, t.pid1.States, left)
+	out := make(map[string]cancelled)
+	for _, u := range starts {
+		out[u.ID] = cancelled{u, runstate.DependencyFailed}
+	}
+	for _, u := range same {
+		if waits[u.ID] != "" {
+			out[u.ID] = cancelled{u, runstate.StoppedByRun}
+		}
+	}
 	return out, err
 }
 

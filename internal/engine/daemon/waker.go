@@ -11,15 +11,16 @@ import (
 
 // waker wakes the loop for the next attempt: after a delay, or when a holder has ended.
 type waker struct {
-	gpus  UseWatcher
-	dial  func(context.Context) (PID1, error)
-	retry <-chan time.Time   // nil if no attempt is due
-	freed chan string        // why, of 1
-	stop  context.CancelFunc // ends the wait for holders
+	gpus    UseWatcher
+	dial    func(context.Context) (PID1, error)
+	retry   <-chan time.Time   // nil if no attempt is due
+	freed   chan string        // why, of 1
+	settled chan string        // a unit for which pending starts wait; why, of 1
+	stop    context.CancelFunc // ends the wait for holders
 }
 
 func newWaker(gpus UseWatcher, dial func(context.Context) (PID1, error)) waker {
-	return waker{gpus: gpus, dial: dial, freed: make(chan string, 1), stop: func() {}}
+	return waker{gpus: gpus, dial: dial, freed: make(chan string, 1), settled: make(chan string, 1), stop: func() {}}
 }
 
 func (w *waker) cancel() {
@@ -91,7 +92,10 @@ func (w *waker) onSettled(ctx context.Context, units []string) {
 			defer pid1.Close()
 			now, err := pid1.States.Settle(ctx, []string{unit}, systemd.Unit.Settled)
 			if err == nil && !slices.ContainsFunc(now, func(u systemd.Unit) bool { return !u.Settled() }) {
-				w.wake("systemd has started or stopped " + unit)
+				select {
+				case w.settled <- "systemd has started or stopped " + unit:
+				default: // the loop is already to be woken
+				}
 			}
 		}()
 	}

@@ -5,8 +5,17 @@ import "strings"
 // Ends of a hint that hold only while the profile stays selected.
 const (
 	Again    = "; the profile stays selected, and dcm retries"
-	Withdraw = "to withdraw the selection: dcm use none, or dcm use PROFILE for another"
+	Withdraw = "to withdraw the selection: "
 )
+
+// Withdrawal returns how to withdraw a selection, which continues with what selects it.
+func Withdrawal(untilReboot bool, source string) string {
+	how := "dcm use none, or dcm use PROFILE for another"
+	if untilReboot {
+		how = "dcm apply --clear, or dcm apply PROFILE for another"
+	}
+	return Withdraw + how + " (it is selected by " + source + ")"
+}
 
 // WithHint returns a message of two lines: the problem and its hint. Without a hint it
 // returns the problem.

@@ -4,10 +4,11 @@ import "testing"
 
 func TestWithdrawn(t *testing.T) {
 	for hint, want := range map[string]string{
-		"stop these processes" + Again:                           "stop these processes",
-		"Choose another; " + Withdraw + " (it is selected by x)": "Choose another",
-		Withdraw:          "",
-		"load the driver": "load the driver",
+		"stop these processes" + Again:              "stop these processes",
+		"Choose another; " + Withdrawal(false, "x"): "Choose another",
+		Withdrawal(true, "x"):                       "",
+		Withdraw:                                    "",
+		"load the driver":                           "load the driver",
 	} {
 		if got := Withdrawn(hint); got != want {
 			t.Errorf("%q becomes %q, want %q", hint, got, want)

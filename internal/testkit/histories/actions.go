@@ -169,7 +169,7 @@ func (w *world) apply(argument string) error {
 	profile = strings.TrimSpace(profile)
 	cfg, _ := w.effective()
 	s := selects(cfg, profile, rolling)
-	if s != nil && w.refuses(cfg, *s) {
+	if _, broken := w.config(); s != nil && (broken != nil || w.refuses(cfg, *s)) {
 		return nil
 	}
 	if s != nil {

@@ -10,6 +10,7 @@ import (
 	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
+	"dcm/internal/linux/unitname"
 	"dcm/internal/testkit/pid1"
 )
 
@@ -56,7 +57,8 @@ type checks struct {
 	stoppedAt map[string]time.Duration
 	ownFault  map[string]bool // failed by themselves, and are not restarted
 
-	jobs map[string]string // the result of the last job of a unit
+	jobs  map[string]string // the result of the last job of a unit
+	alone map[string]bool   // units that stopped while dcm did nothing
 
 	unloaded  time.Duration // since when no run loads the driver that is unloaded; 0: it is loaded
 	waited    string        // what the daemon did in that time
@@ -73,7 +75,7 @@ func newChecks(w *world) *checks {
 
 func (c *checks) rebooted() {
 	c.upFor, c.stopped, c.started, c.ownFault = make(map[string]bool), make(map[string]string), make(map[string]bool), make(map[string]bool)
-	c.jobs, c.stoppedAt = make(map[string]string), make(map[string]time.Duration)
+	c.jobs, c.stoppedAt, c.alone = make(map[string]string), make(map[string]time.Duration), make(map[string]bool)
 	c.unloaded, c.careful, c.refused = 0, false, false
 }
 
@@ -100,9 +102,20 @@ func (c *checks) event(ev pid1.Event) {
 	if s.Active == "active" {
 		delete(c.ownFault, ev.Unit)
 	}
+	if s.Active != "active" && s.ActiveExit == c.w.pid1.Now() {
+		c.alone[ev.Unit] = c.w.gpus.loaded() && !c.changing()
+	}
 	if s.Active == "active" && s.InactiveExit >= c.stoppedAt[ev.Unit] {
 		c.activated(ev.Unit)
 	}
+}
+
+// changing reports whether a run of dcm has begun or is about to.
+func (c *checks) changing() bool {
+	return slices.ContainsFunc(unitname.Runs(), func(run string) bool {
+		s := c.w.pid1.Status(run)
+		return s.Job != "" || s.MainPID != 0
+	})
 }
 
 // start, stop and failed are actions of the administrator on a unit, and its own failure.
@@ -306,7 +319,7 @@ func (c *checks) final() {
 	kept := cfg != nil && cfg.Require && w.files.state != nil && w.files.state.Phase != runstate.InSync && c.named("") && !c.named("are down") && !c.refused ||
 		w.gpus.broken && !w.gpus.loaded() && c.named("")
 	for _, one := range w.plan.units {
-		if s := w.pid1.Status(one.Name); !kept && c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
+		if s := w.pid1.Status(one.Name); !kept && !(c.alone[one.Name] && c.jobs[one.Name] == "dependency") && c.intended(one.Name) && s.Active != "active" && !(one.Type == "notify" && s.Active == "activating") {
 			why := ""
 			switch {
 			case c.named("these clients are down"), c.named("these units are down"):
