@@ -159,10 +159,14 @@ func (in *inbox) turn(c call) *sync.Mutex {
 	return &in.users
 }
 
-// send sends a reply. An error of the connection does not matter: then no reply can be sent.
+// send sends a reply. An error of the connection does not matter: then no reply can be sent. A call that was
+// interrupted because the daemon ends gets none, so that its caller waits for the next daemon.
 func (in *inbox) send(turn *sync.Mutex, to dbusconn.Header, out []any, err error) {
 	turn.Lock()
 	defer turn.Unlock()
+	if in.conn.Context().Err() != nil {
+		return
+	}
 	if err != nil {
 		e := asBusError(err)
 		_ = in.conn.ReplyError(to, e.Name, e.Error())

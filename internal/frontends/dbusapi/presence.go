@@ -2,6 +2,7 @@ package dbusapi
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,8 @@ func (h *handler) whileConnected(c call) (context.Context, context.CancelFunc) {
 	go func() {
 		defer c.conn.RemoveSignal(signals)
 		defer cancel()
-		if c.conn.AddMatchSignal(rule...) != nil {
+		if err := c.conn.AddMatchSignal(rule...); err != nil {
+			awaitEnd(ctx, err)
 			return
 		}
 		awaitDisconnect(ctx, c, signals)
@@ -34,17 +36,30 @@ func (h *handler) whileConnected(c call) (context.Context, context.CancelFunc) {
 func awaitDisconnect(ctx context.Context, c call, signals <-chan *dbus.Signal) {
 	var connected bool
 	if err := c.conn.BusObject().CallWithContext(ctx, busName+".NameHasOwner", 0, c.sender).Store(&connected); err != nil || !connected {
+		awaitEnd(ctx, err)
 		return
 	}
 	for {
 		select {
 		case s, open := <-signals:
-			if !open || hasDisconnected(s, c.sender) {
+			if !open {
+				awaitEnd(ctx, dbus.ErrClosed)
+				return
+			}
+			if hasDisconnected(s, c.sender) {
 				return
 			}
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// awaitEnd waits for the end of ctx if the daemon's own connection is being closed. Its signals end before its
+// context, and until then a call that returns would still be answered.
+func awaitEnd(ctx context.Context, err error) {
+	if errors.Is(err, dbus.ErrClosed) {
+		<-ctx.Done()
 	}
 }
 
