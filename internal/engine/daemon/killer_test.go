@@ -141,6 +141,8 @@ func (k *killer) RestartAround(_ context.Context, c systemd.Change, queued func(
 }
 
 func (k *killer) Restart(_ context.Context, name string) (systemd.Unit, error) {
+	k.jobs.Lock()
+	defer k.jobs.Unlock()
 	if err := k.call("restart " + name); err != nil {
 		return systemd.Unit{}, err
 	}

@@ -16,7 +16,8 @@ import (
 // Withheld are the clients with require = true that do not start after a change of single GPUs, since
 // a GPU of theirs did not get the profile. Each has a file with its name, which is a start assertion in
 // its drop-in. The file has the addresses of these GPUs, one a line. The daemon and the run that it
-// requests write the directory, one after the other.
+// requests write the directory, one after the other; after a kill of the daemon, the next one reads it while the
+// run of the first releases clients.
 type Withheld struct{ Dir string }
 
 // WithheldIn returns the withheld clients of a runtime directory.
@@ -32,6 +33,9 @@ func (w Withheld) Read() (map[string][]partition.Address, error) {
 	}
 	for _, e := range entries {
 		text, bad := os.ReadFile(filepath.Join(w.Dir, e.Name()))
+		if errors.Is(bad, fs.ErrNotExist) {
+			continue // released meanwhile
+		}
 		if bad != nil {
 			err = errors.Join(err, bad)
 			continue
@@ -84,7 +88,7 @@ func (w Withheld) Keep(keep func(unit string, gpu partition.Address) bool) error
 		switch {
 		case len(left) == len(gpus): // also a client without a GPU, which only Clear releases
 		case len(left) == 0:
-			err = errors.Join(err, os.Remove(filepath.Join(w.Dir, unit)))
+			err = errors.Join(err, w.release(unit))
 		default:
 			err = errors.Join(err, w.write(unit, left))
 		}
@@ -92,10 +96,18 @@ func (w Withheld) Keep(keep func(unit string, gpu partition.Address) bool) error
 	return err
 }
 
-// Clear releases all clients.
+// Clear releases all clients. It keeps the directory, so that it does not fail if one is withheld meanwhile.
 func (w Withheld) Clear() error {
-	if err := os.RemoveAll(w.Dir); err != nil {
-		return fmt.Errorf("cannot release the withheld clients: %w", err)
+	all, err := w.Read()
+	for unit := range all {
+		err = errors.Join(err, w.release(unit))
+	}
+	return err
+}
+
+func (w Withheld) release(unit string) error {
+	if err := os.Remove(filepath.Join(w.Dir, unit)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cannot release %s: %w", unit, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package runstate_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,4 +43,30 @@ func TestWithheld(t *testing.T) {
 	is("released", clients{"a.service": {"5"}, "all.service": {"4"}, "cut.service": nil})
 	do(w.Clear())
 	is("cleared", clients{})
+}
+
+// After a kill of the daemon, the next one reads while the run of the first releases clients.
+func TestWithheld_ReadWhileReleased(t *testing.T) {
+	w := runstate.WithheldIn(t.TempDir())
+	ended := make(chan error)
+	go func() {
+		var err error
+		for range 300 {
+			err = errors.Join(err, w.Add(map[string][]partition.Address{"a.service": {"0000:05:00.0"}, "b.service": {"0000:26:00.0"}}), w.Clear())
+		}
+		ended <- err
+	}()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		default:
+			if _, err := w.Read(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
