@@ -87,7 +87,7 @@ func Diff(a, b *config.Config) string {
 	x.Source, x.LastingSource, x.Origin, x.Warnings = "", "", nil, nil
 	y.Source, y.LastingSource, y.Origin, y.Warnings = "", "", nil, nil
 	return cmp.Diff(x, y, cmp.FilterPath(func(p cmp.Path) bool {
-		return p.String() == "Reservations.Source" || p.String() == "DeclaredClients.Source" || p.String() == "Budgets.Source"
+		return p.String() == "Reservations.Source" || p.String() == "DeclaredClients.Source" || p.String() == "Budgets.Source" || p.String() == "UserReservations.Source"
 	}, cmp.Ignore()))
 }
 
