@@ -27,7 +27,7 @@ func (p *Partitions) cleaning(ctx context.Context, conn *systemd.Conn, s lease.S
 	if mode == config.NoCleaning {
 		return lease.Cleaning{}, nil
 	}
-	out := lease.Cleaning{GPUs: make(map[partition.Address]bool), Pending: make(map[string]string), Failed: make(map[string]bool)}
+	out := lease.Cleaning{GPUs: make(map[partition.Address]bool), Pending: make(map[string]string), Failed: make(map[string]bool), Ending: make(map[string]bool)}
 	any := false
 	for _, part := range s.Parts {
 		can, known := out.GPUs[part.GPU]
@@ -56,7 +56,7 @@ func (p *Partitions) cleaning(ctx context.Context, conn *systemd.Conn, s lease.S
 		case u.Active == "failed":
 			out.Pending[name] = u.Name + " has failed"
 		default:
-			out.Pending[name] = u.Name
+			out.Pending[name], out.Ending[name] = u.Name, true
 		}
 	}
 	return out, nil

@@ -78,11 +78,12 @@ func (s *schedule) judge(p *pending) (*candidate, error) {
 	return &candidate{p, snapshot, choice, at.replaced()}, nil
 }
 
-// endTimeout is how long a request without Wait waits for the ends of leases without processes.
+// endTimeout is how long a request without Wait waits for the ends of leases without processes, and of the cleaning of
+// their partitions.
 const endTimeout = 10 * time.Second
 
-// endsSoon reports whether a request could start but for leases without processes: PID 1 removes a scope, and
-// dcm-make@.service an instance, a moment after the last process has ended.
+// endsSoon reports whether a request could start but for leases without processes: PID 1 removes a scope,
+// dcm-make@.service an instance, and dcm-clean@.service cleans a partition, a moment after the last process has ended.
 func (s *schedule) endsSoon(p *pending, at location) bool {
 	if s.now.Sub(p.since) > endTimeout {
 		return false
@@ -95,6 +96,7 @@ func (s *schedule) endsSoon(p *pending, at location) bool {
 		}
 		return empty[unit]
 	})
+	then.Cleaning = then.Cleaning.ended()
 	_, err := s.policy.choose(then, p.Caller, p.Request)
 	return err == nil
 }

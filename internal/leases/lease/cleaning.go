@@ -15,7 +15,15 @@ import (
 type Cleaning struct {
 	GPUs    map[partition.Address]bool // the GPUs whose partitions are cleaned after a lease
 	Pending map[string]string          // by partition: why it is not free now: its cleaning has not ended, or is required
+	Ending  map[string]bool            // those of Pending whose cleaning has begun and not ended
 	Failed  map[string]bool            // the partitions whose cleaning failed; leases take them last
+}
+
+// ended returns the cleaning after the end of what has begun.
+func (c Cleaning) ended() Cleaning {
+	c.Pending = maps.Clone(c.Pending)
+	maps.DeleteFunc(c.Pending, func(part, _ string) bool { return c.Ending[part] })
+	return c
 }
 
 // units returns the units that clean the partitions after their lease.

@@ -25,6 +25,7 @@ type host struct {
 	open       map[string][]string
 	awaited    map[string]string
 	hours      []Hours
+	cleaning   Cleaning
 	made       map[string]string
 	dynamic    []DynamicGPU
 	unreadable error // of dynamic
@@ -83,7 +84,7 @@ func (h *host) Snapshot(context.Context) (Snapshot, error) {
 	for i := range all {
 		all[i].Kind = h.kind
 	}
-	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic, Hours: h.hours}, nil
+	return Snapshot{Parts: all, Units: slices.Clone(h.tenants), Reserved: h.reserved, Open: h.open, Awaited: h.awaited, Made: h.made, Dynamic: h.readDynamic, Hours: h.hours, Cleaning: h.cleaning}, nil
 }
 
 func (h *host) readDynamic() ([]DynamicGPU, error) { return h.dynamic, h.unreadable }

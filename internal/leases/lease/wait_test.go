@@ -70,6 +70,27 @@ func TestRequest_AfterTheLastProcess(t *testing.T) {
 	})
 }
 
+// The partitions of the command that has just ended are being cleaned. Those whose cleaning is required and has failed
+// are not waited for.
+func TestRequest_DuringCleaning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		cleaning := Cleaning{Pending: map[string]string{"0000:05:00.0-0": "dcm-clean@0000:05:00.0-0.service", "0000:05:00.0-1": "dcm-clean@0000:05:00.0-1.service has failed"},
+			Ending: map[string]bool{"0000:05:00.0-0": true}}
+		c.host.cleaning = cleaning
+		if err := c.result(c.request(t.Context(), alice, ask(8))).err; !insufficient(err) {
+			t.Errorf("error with a failed cleaning: got %v, want too few partitions", err)
+		}
+		next := c.request(t.Context(), alice, ask(7))
+		c.queued()
+		c.host.mu.Lock()
+		c.host.cleaning = Cleaning{Pending: map[string]string{"0000:05:00.0-1": cleaning.Pending["0000:05:00.0-1"]}}
+		c.host.stir()
+		c.host.mu.Unlock()
+		c.given(next)
+	})
+}
+
 // A scope that PID 1 does not remove does not delay the answer for long.
 func TestRequest_ScopeStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
