@@ -54,7 +54,7 @@ func usageSeen(m machine) {
 			m.t.Errorf("usage: want that of alpha.service, got %+v", p)
 		}
 	}
-	if text := m.run(ada + "dcm top --once --sort used"); !strings.HasPrefix(strings.Split(text, "\n")[2], name+" CPX/NPS1") || !strings.Contains(text, " alpha.service ") {
+	if text := m.run(ada + "dcm top --all --once --sort used"); !strings.HasPrefix(strings.Split(text, "\n")[2], name+" CPX/NPS1") || !strings.Contains(text, " alpha.service ") {
 		m.t.Errorf("dcm top: want alpha's partition first, got:\n%s", text)
 	}
 	if text := m.run("dcm partitions --metrics"); !strings.Contains(text, `dcm_partition_busy_ratio{partition="`+name+`",gpu="`) || !strings.Contains(text, "} 0.63\n") {
