@@ -75,7 +75,7 @@ func requiredGPUFails(m machine) {
 	m.bounced(affected)
 	m.run("dcm use none")
 	m.rested("worker@5.service", "watcher.service")
-	m.run("systemctl is-active worker@5 watcher && ! test -e /run/dcm/withheld")
+	m.run("systemctl is-active worker@5 watcher && [ -z \"$(ls -A /run/dcm/withheld)\" ]")
 	m.put(settings, before+"\n")
 	m.run("systemctl reload dcm; dcm use same; dcm apply --clear")
 }
