@@ -3,6 +3,7 @@ package systemd
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 )
@@ -18,9 +19,13 @@ type subscription struct {
 	gap     bool                       // signals may have been lost
 }
 
+// recheckInterval is the time without a signal after which the state is read again: PID 1 loses signals when it
+// executes itself again while the bus restarts.
+const recheckInterval = 15 * time.Second
+
 // await calls done until it returns true or an error, or until ctx ends: first immediately, then
-// after each signal of the subscription. A signal itself carries no state: it only causes done to
-// read the state again.
+// after each signal of the subscription, and after each recheckInterval. A signal itself carries no state: it only
+// causes done to read the state again.
 func (s *subscription) await(ctx context.Context, done func() (bool, error)) error {
 	for {
 		if over, err := done(); over || err != nil {
@@ -30,6 +35,8 @@ func (s *subscription) await(ctx context.Context, done func() (bool, error)) err
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-s.wake:
+		case <-time.After(recheckInterval):
+			s.markGap()
 		}
 	}
 }
