@@ -26,7 +26,6 @@ func doors() map[string]string {
 
 		// reservations and leases
 		"leases.guardOff":            callers,
-		"leases.lookupUser":          numbers,
 		"leases.bindToNode":          escapes,
 		"leases.memoryPolicy":        escapes,
 		"procstat.Read":              numbers + " and one letter",

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,10 +70,11 @@ func releaseNamed(ctx context.Context, h *host.Host, given []string) error {
 func releaseAll(ctx context.Context, h *host.Host, con *console.Console, owner string, named bool) error {
 	uid := os.Getuid()
 	if named {
-		var err error
-		if uid, err = lookupUser(owner); err != nil {
-			return exitcode.With(exitcode.Usage, fmt.Errorf("--user: %w", err))
+		found, ok := host.UID(owner)
+		if !ok {
+			return exitcode.With(exitcode.Usage, fmt.Errorf("--user: there is no user %s", sanitize.Text(owner)))
 		}
+		uid = int(found)
 	}
 	var units []string
 	for _, name := range host.Leases(h) {
@@ -92,18 +91,6 @@ func releaseAll(ctx context.Context, h *host.Host, con *console.Console, owner s
 	}
 	con.Printf("%s ended\n", text.Count(len(units), "lease"))
 	return nil
-}
-
-// lookupUser returns the ID of a user, given by name or ID.
-func lookupUser(name string) (int, error) {
-	if u, err := user.Lookup(name); err == nil {
-		name = u.Uid
-	}
-	uid, err := strconv.ParseUint(name, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("there is no user %s", sanitize.Text(name))
-	}
-	return int(uid), nil
 }
 
 // releaseTimeout limits the wait for the daemon and its answer.
