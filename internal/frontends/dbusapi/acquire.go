@@ -28,9 +28,9 @@ func (h *handler) acquire(c call) ([]any, error) {
 		ctx, cancel = h.whileConnected(c)
 		defer cancel()
 	}
-	process, err := h.process(ctx, c)
+	process, err := h.callerProcess(ctx, c)
 	if err != nil {
-		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+		return nil, err
 	}
 	defer process.Close()
 	by := c.caller()
@@ -58,6 +58,15 @@ func (h *handler) acquire(c call) ([]any, error) {
 		return nil, toBusError(err)
 	}
 	return []any{l.Unit, list(l.Partitions), l.Reason, list(l.Notes)}, nil
+}
+
+// callerProcess is process with an error for the caller.
+func (h *handler) callerProcess(ctx context.Context, c call) (*caller.Process, error) {
+	process, err := h.process(ctx, c)
+	if err != nil {
+		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+	}
+	return process, nil
 }
 
 // process returns the process that made the caller's connection. It returns an error if that process
@@ -128,9 +137,9 @@ func (c call) option(name string) any {
 func (h *handler) enter(c call) ([]any, error) {
 	ctx, cancel := context.WithTimeout(c.context(), queryTimeout)
 	defer cancel()
-	process, err := h.process(ctx, c)
+	process, err := h.callerProcess(ctx, c)
 	if err != nil {
-		return nil, busError(errorDenied, fmt.Sprintf("cannot determine the caller: %v", sanitize.Error(err)))
+		return nil, err
 	}
 	defer process.Close()
 	by := c.caller()
