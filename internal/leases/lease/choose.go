@@ -141,10 +141,8 @@ func explain(snapshot Snapshot, short *placement.ShortError, own string) string 
 	if len(list) > 0 {
 		text += "; reserved: " + strings.Join(list, ", ")
 	}
-	for _, why := range slices.Sorted(maps.Values(snapshot.closed)) {
-		if part := "; a GPU has " + why; !strings.Contains(text, part) {
-			text += part
-		}
+	for _, why := range slices.Compact(slices.Sorted(maps.Values(snapshot.closed))) {
+		text += "; a GPU has " + why
 	}
 	if own != "" {
 		text += "; the caller runs in " + own + " and cannot wait for its end"

@@ -41,9 +41,8 @@ func (s Snapshot) excluding(c Caller, r Request) []Hours {
 
 // closedBy returns those of the holders that are [Hours].
 func (s Snapshot) closedBy(holders []string) []string {
-	return slices.DeleteFunc(slices.Clone(holders), func(holder string) bool {
-		return !slices.Contains(slices.Collect(maps.Values(s.closed)), holder)
-	})
+	hours := slices.Collect(maps.Values(s.closed))
+	return slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return !slices.Contains(hours, holder) })
 }
 
 // WithHours returns the snapshot in which partitions of present [Hours] are reserved for their user. It is for
