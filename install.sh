@@ -258,7 +258,8 @@ dcm is installed. It leaves the GPUs alone until a profile is selected:
   dcm gpus                  the GPUs of this host and their modes
   dcm profiles              the profiles to choose from
   dcm check                 the configuration, and known causes of failure on this host
-  dcm selftest --read       test whether dcm reads these GPUs correctly
+  dcm support selftest --read
+                            test whether dcm reads these GPUs correctly
   dcm plan cpx-nps4         what a profile would change, and which services restart
   dcm use cpx-nps4          select it, now and at every boot
   dcm status                the result

@@ -23,7 +23,7 @@ func newServe() *cobra.Command {
 	}
 	var o sim.Options
 	mount := mountFlag(c)
-	kind := c.Flags().String("kind", "mi300x-8", "kind of node, see dcm-sim kinds, or the path of a record (dcm record)")
+	kind := c.Flags().String("kind", "mi300x-8", "kind of node, see dcm-sim kinds, or the path of a record (dcm support record)")
 	gpus := c.Flags().Int("gpus", 0, "number of GPUs (default: that of the kind)")
 	memory := c.Flags().String("memory", "", "memory mode at boot (default NPS1)")
 	c.Flags().DurationVar(&o.SwitchLatency, "switch-latency", 0, "how long a compute switch takes")

@@ -19,7 +19,7 @@ export const t = (text, ...values) => fill(gettext(text), values);
 // n translates a text with a number, which replaces $0.
 export const n = (one, many, number) => fill(ngettext(one, many, number), [number]);
 
-// joined joins the names of partitions, those of each GPU as a list of ranges, as dcm leases does:
+// joined joins the names of partitions, those of each GPU as a list of ranges, as dcm lease list does:
 // "0000:05:00.0-[0-3,6]".
 export function joined(names) {
     const gpus = new Map();

@@ -20,7 +20,7 @@ import (
 // them. See STABILITY in dcm(1).
 func oldNames() map[string]string {
 	return map[string]string{
-		"leases": "lease list", "release": "lease release", "queue": "lease queue",
+		"leases": "lease list", "release": "lease release", "queue": "lease queue", "hold": "lease hold",
 		"slurm-conf": "slurm conf", "slurm-feature": "slurm feature", "slurm-tell": "slurm tell",
 		"selftest": "support selftest", "record": "support record",
 	}
@@ -29,7 +29,7 @@ func oldNames() map[string]string {
 // old returns the commands with their old names.
 func old(h *host.Host, con *console.Console) []*cobra.Command {
 	all := []*cobra.Command{
-		leases.LeasesCmd(h, con), leases.ReleaseCmd(h, con), leases.QueueCmd(h, con),
+		leases.LeasesCmd(h, con), leases.ReleaseCmd(h, con), leases.QueueCmd(h, con), leases.HoldCmd(h, con),
 		slurmcmd.SlurmConfCmd(h, con), slurmcmd.SlurmFeatureCmd(h, con), slurmcmd.SlurmTellCmd(h, con),
 		selftestcmd.SelftestCmd(h, con), query.RecordCmd(h, con),
 	}
@@ -45,8 +45,8 @@ func leaseGroup(h *host.Host, con *console.Console) *cobra.Command {
 		cobra.CheckErr(list.Flags().MarkHidden(moved))
 	}
 	list.Short, list.Long = "List the leases with their owners, partitions and time limits", firstParagraph(list.Long)
-	return group("lease", "List, extend and end leases, and the requests for them", list, leases.ExtendCmd(h, con),
-		renamed(leases.ReleaseCmd(h, con), "release LEASE... | --all | --user USER"), renamed(leases.QueueCmd(h, con), "queue [--json | --remove ID]"))
+	return group("lease", "List, extend, end and hold leases, and list the requests for them", list, leases.ExtendCmd(h, con),
+		renamed(leases.ReleaseCmd(h, con), "release LEASE... | --all | --user USER"), renamed(leases.QueueCmd(h, con), "queue [--json | --remove ID]"), leases.HoldCmd(h, con))
 }
 
 func slurmGroup(h *host.Host, con *console.Console) *cobra.Command {

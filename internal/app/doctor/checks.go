@@ -86,7 +86,7 @@ func hostChecks() []Check {
 		{"held-memory", Warning, "/run/dcm/held-memory.json", "memory of a GPU is in use, and no process holds it",
 			"stop its clients and reload the driver, or reboot; with amdgpu of the 7.1 branch a reload does not help, so install 7.2", "ROCm/rocm-systems issue 8263; ROCm/mori pull request 473", heldMemory},
 		{"partition-missing", Warning, "KFD topology, DRM minors", "a GPU has fewer partitions with device nodes than its compute mode has",
-			"see what differs with 'dcm selftest --read'; reload the driver or reboot", "", missingPartitions},
+			"see what differs with 'dcm support selftest --read'; reload the driver or reboot", "", missingPartitions},
 		{"foreign-instance", Warning, "MIG instances, the configuration, leases", "a dynamic GPU has a MIG instance that neither the profile nor a lease has: dcm destroys it",
 			"stop the program that created it, or remove dynamic = true: a dynamic GPU belongs to dcm alone", "", foreignInstances},
 		{"udev-mode", Warning, "/etc/udev/rules.d", "a udev rule gives every user access to GPU devices",

@@ -35,7 +35,7 @@ func (s *Service) Enter(ctx context.Context, who dbusapi.Caller, unit string) ([
 	case err != nil:
 		return nil, err
 	case !held:
-		return nil, fmt.Errorf("%s: only the leases of dcm hold can be entered", unit)
+		return nil, fmt.Errorf("%s: only the leases of dcm lease hold can be entered", unit)
 	}
 	if err := who.Process.Check(); err != nil {
 		return nil, err

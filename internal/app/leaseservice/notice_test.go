@@ -120,7 +120,7 @@ func TestNotices_ExtendedAndEnded(t *testing.T) {
 func TestNoticeText(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.Local)
 	got := noticeText("dcm-lease-0-00000001.scope", now.Add(5*time.Minute), now)
-	want := "\r\ndcm: dcm-lease-0-00000001.scope ends at 2026-11-02 09:05:00, in 5m0s, by its time limit\r\nhint: dcm leases --extend dcm-lease-0-00000001.scope --time +1h\r\n"
+	want := "\r\ndcm: dcm-lease-0-00000001.scope ends at 2026-11-02 09:05:00, in 5m0s, by its time limit\r\nhint: dcm lease extend dcm-lease-0-00000001.scope +1h\r\n"
 	if got != want || strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
 		t.Errorf("notice: got %q, want %q", got, want)
 	}

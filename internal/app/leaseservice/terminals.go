@@ -48,7 +48,7 @@ func WriteNotice(h *host.Host, unit, until string) error {
 
 // noticeText returns the notice for terminals, where a line may be incomplete.
 func noticeText(unit string, until, now time.Time) string {
-	return fmt.Sprintf("\r\ndcm: %s ends at %s, in %s, by its time limit\r\nhint: dcm leases --extend %s --time +1h\r\n",
+	return fmt.Sprintf("\r\ndcm: %s ends at %s, in %s, by its time limit\r\nhint: dcm lease extend %s +1h\r\n",
 		unit, until.Local().Format(time.DateTime), until.Sub(now).Round(time.Second), unit)
 }
 

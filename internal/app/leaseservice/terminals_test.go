@@ -68,7 +68,7 @@ func TestWriteNotice(t *testing.T) {
 	buffer := make([]byte, 4096)
 	n, err := master.Read(buffer)
 	got := string(buffer[:n])
-	if err != nil || strings.Count(got, "dcm: "+unit+" ends at ") != 1 || strings.Contains(got, foreign) || !strings.Contains(got, "--extend "+unit) {
+	if err != nil || strings.Count(got, "dcm: "+unit+" ends at ") != 1 || strings.Contains(got, foreign) || !strings.Contains(got, "extend "+unit) {
 		t.Errorf("terminal: got %q, %v; want one notice of %s", got, err, unit)
 	}
 }

@@ -144,7 +144,7 @@ func (e *UnsatisfiableError) Hint() string {
 	if len(e.lessees) == 0 {
 		return "reserve less, or select a profile with more partitions"
 	}
-	return "wait for the end of these leases, or end them with dcm release; dcm continues by itself"
+	return "wait for the end of these leases, or end them with dcm lease release; dcm continues by itself"
 }
 
 // Holders returns the leases whose ends the choice waits for.

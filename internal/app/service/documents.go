@@ -17,7 +17,7 @@ type documents struct {
 
 func (d documents) Account(ctx context.Context) (string, error) { return d.status.Account(ctx) }
 
-// History returns the runs as dcm report --list --json does.
+// History returns the runs that dcm history shows.
 func (d documents) History(context.Context) (string, error) {
 	all, err := host.History(d.host)
 	if err != nil {

@@ -27,8 +27,8 @@ func TestForesee(t *testing.T) {
 	}{
 		{"no holder", false, nil, []string{"a.service", "frozen.service"}, nil, ""},
 		{"a client", false, []runstate.Holder{client}, []string{"a.service", "frozen.service"}, nil, ""},
-		{"a lease", false, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm release"},
-		{"a lease, with discovery", true, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm release"},
+		{"a lease", false, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm lease release"},
+		{"a lease, with discovery", true, []runstate.Holder{lease}, []string{"a.service", "frozen.service"}, nil, "end them with dcm lease release"},
 		{"a service", false, []runstate.Holder{fit}, []string{"a.service", "frozen.service"}, nil, "list their services under [clients]"},
 		{"a service, with discovery", true, []runstate.Holder{client, fit}, []string{"a.service", "frozen.service", "fit-vllm.service"}, []string{"fit-vllm.service"}, ""},
 		{"a service and a user, with discovery", true, []runstate.Holder{fit, user}, []string{"a.service", "frozen.service"}, nil, "list their services under [clients]"},

@@ -74,7 +74,7 @@ func inUseHint(holders []Holder) string {
 	}
 	switch {
 	case leases:
-		return "wait for the end of these leases, or end them with dcm release"
+		return "wait for the end of these leases, or end them with dcm lease release"
 	case services:
 		return "stop these processes, or list their services under [clients] so that they are restarted around a change"
 	}

@@ -8,10 +8,10 @@ import (
 func TestHolder_LeaseWithUser(t *testing.T) {
 	lease := Holder{PID: 7, Command: "python", Unit: "dcm-lease-1000-4f1c09aa.scope", Lessee: "ada"}
 	err := InUse([]Holder{lease})
-	if want := "python (pid 7, dcm-lease-1000-4f1c09aa.scope, a lease of ada) may open partitions"; !strings.Contains(err.Text, want) || !strings.Contains(err.Hint, "dcm release") {
+	if want := "python (pid 7, dcm-lease-1000-4f1c09aa.scope, a lease of ada) may open partitions"; !strings.Contains(err.Text, want) || !strings.Contains(err.Hint, "dcm lease release") {
 		t.Errorf("error: got %q, hint %q", err.Text, err.Hint)
 	}
-	if err := InUse([]Holder{lease, {PID: 8, Command: "x", Devices: []string{"/dev/kfd"}}}); strings.Contains(err.Hint, "dcm release") {
+	if err := InUse([]Holder{lease, {PID: 8, Command: "x", Devices: []string{"/dev/kfd"}}}); strings.Contains(err.Hint, "dcm lease release") {
 		t.Errorf("with others the hint is %q", err.Hint)
 	}
 }

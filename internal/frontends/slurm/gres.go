@@ -154,7 +154,7 @@ func (g Gres) Lines() string {
 	if g.HasInstances() && !g.NVML {
 		other := g
 		other.NVML = true
-		fmt.Fprintln(&b, "\n# gres.conf instead, as dcm slurm-conf --gres --nvml prints it")
+		fmt.Fprintln(&b, "\n# gres.conf instead, as dcm slurm conf --gres --nvml prints it")
 		for _, line := range other.lines(fmt.Sprintf("NodeName=%s ", g.Node)) {
 			fmt.Fprintln(&b, "#"+strings.TrimPrefix(line, "#"))
 		}

@@ -55,7 +55,7 @@ NodeName=gpu1 AutoDetect=nvml` + amdLines
 
 func TestGres_MixedHost(t *testing.T) {
 	commented := strings.ReplaceAll(nvmlLines, "\nNodeName", "\n#NodeName")
-	want := conf + "\n\n# gres.conf instead, as dcm slurm-conf --gres --nvml prints it\n" + commented + "\n\n" + rest
+	want := conf + "\n\n# gres.conf instead, as dcm slurm conf --gres --nvml prints it\n" + commented + "\n\n" + rest
 	g := Gres{Node: "gpu1", Note: "A note", Devices: mixed()}
 	if d := cmp.Diff(want, g.Lines()); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -133,7 +133,7 @@ func (j *evaluator) partitions() {
 			return p.State == Nodeless && p.Text != text && strings.Contains(p.Text, g.Address)
 		}
 		if text != "" && !slices.ContainsFunc(j.a.Problems, named) {
-			j.addProblem(Nodeless, text, "dcm selftest --read shows what differs; reload the driver or reboot")
+			j.addProblem(Nodeless, text, "dcm support selftest --read shows what differs; reload the driver or reboot")
 			found = true
 		}
 	}

@@ -50,7 +50,7 @@ func (a *Allocator) Extend(ctx context.Context, c Caller, unit string, limit tim
 	case term.Limit == limit: // by an earlier call that was not answered
 		return nil
 	case term.Limit > limit:
-		return fmt.Errorf("the time limit of %s is %s already (requested %s); 'dcm release' ends a lease", unit, term.Limit, limit)
+		return fmt.Errorf("the time limit of %s is %s already (requested %s); 'dcm lease release' ends a lease", unit, term.Limit, limit)
 	}
 	if c.UID != 0 && a.policy.get().Hours {
 		snapshot, err := a.host.Partitions.Snapshot(ctx)

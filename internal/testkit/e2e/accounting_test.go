@@ -236,7 +236,7 @@ func leaseNoticed(m machine) {
 	m.run("rm -f /tmp/terminal; (setsid " + ada + "script --quiet --flush --command 'chmod 0600 $(tty); dcm run --time 60s -- sleep infinity' /tmp/terminal >/dev/null 2>&1 </dev/null &)")
 	m.until("dcm leases | grep -q ada")
 	l := m.lease()
-	m.await("/tmp/terminal", "dcm: "+l.Lease+" ends at ", "--extend "+l.Lease)
+	m.await("/tmp/terminal", "dcm: "+l.Lease+" ends at ", "extend "+l.Lease)
 	m.run("systemctl kill --signal=KILL dcm") // a later daemon sends the next notice
 	m.run("dcm leases --extend " + l.Lease + " --time +30s")
 	m.until("[ $(grep -c 'dcm: " + l.Lease + " ends at' /tmp/terminal) -ge 2 ]")

@@ -151,7 +151,7 @@ func listsChanged(m machine) {
 	for _, u := range []struct{ unit, property, hint string }{
 		{"alpha.service", "DeviceAllow=/dev/dri/renderD191", ""},
 		{"gamma.service", "DeviceAllow=char-drm", ""},
-		{lease, "DevicePolicy=auto", "dcm release " + lease},
+		{lease, "DevicePolicy=auto", "dcm lease release " + lease},
 	} {
 		if !hasProblem(a, status.Open, u.unit, u.property, u.hint) {
 			m.t.Errorf("problems with changed lists: want one with %+v, got %+v", u, a.Problems)
@@ -165,7 +165,7 @@ func listsChanged(m machine) {
 		m.t.Errorf("unconfined units: want 3, got %d", n)
 	}
 	m.untouched(before)
-	m.run(`rm -r /etc/systemd/system/alpha.service.d; systemctl revert gamma; dcm release "$1"; systemctl daemon-reload; systemctl restart alpha gamma`, lease)
+	m.run(`rm -r /etc/systemd/system/alpha.service.d; systemctl revert gamma; dcm lease release "$1"; systemctl daemon-reload; systemctl restart alpha gamma`, lease)
 	m.confinedTo(2, 3)
 	m.exits(0, "dcm status")
 }

@@ -39,7 +39,7 @@ func exitStatuses(m machine) {
 		{"release", 1, down + "dcm release dcm-lease-0-00000000.scope" + up, "dcm.service"},
 		{"queue", 1, down + "dcm queue" + up, "dcm.service"},
 		{"selftest", 0, down + "dcm selftest --read --archive /run/selftest.tar.gz" + up, "dcm.service"},
-		{"plan", 1, hold + "dcm plan qpx-fast" + free, "dcm release"},
+		{"plan", 1, hold + "dcm plan qpx-fast" + free, "dcm lease release"},
 		{"status", 1, down + "dcm status" + up, ""},
 		{"apply", 75, hold + refused + "dcm use qpx-fast >/dev/null 2>&1; dcm apply" + back, "dcm-lease-0-"},
 		{"use", 75, hold + refused + "dcm use qpx-fast" + back, "dcm-lease-0-"},

@@ -52,7 +52,7 @@ func kit(file, text string) ([]Example, error) {
 }
 
 // helpMarks are the marks of the examples in help texts by the command, since these texts have no comments.
-var helpMarks = map[string]string{"dcm plan": "exits 2: dcm plan", "dcm record": "exits 2: dcm plan"}
+var helpMarks = map[string]string{"dcm plan": "exits 2: dcm plan", "dcm support record": "exits 2: dcm plan"}
 
 // Help returns the examples of a help text of a command.
 func Help(command, text string) ([]Example, error) {

@@ -100,7 +100,7 @@ func boardOf(text []byte) (Result, error) {
 	if r.NVML != nil {
 		version += " with driver " + r.NVML.Driver
 	}
-	return Result{Group: boards, Name: fmt.Sprintf("%d %s", len(r.GPUs), name), Version: version, Date: r.Date, What: "read by dcm record " + r.Program + "; nothing was changed"}, nil
+	return Result{Group: boards, Name: fmt.Sprintf("%d %s", len(r.GPUs), name), Version: version, Date: r.Date, What: "read by dcm support record " + r.Program + "; nothing was changed"}, nil
 }
 
 // check returns an error for a row that does not say when and with what the tests ran.

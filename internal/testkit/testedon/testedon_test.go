@@ -57,7 +57,7 @@ func TestBoardOf(t *testing.T) {
 	if err != nil || got.Name != "1 MI300X" || got.Version != "kernel 6.12.0" || got.Date != "2027-01-02" {
 		t.Errorf("the row is %+v, %v", got, err)
 	}
-	if section := body([]Result{got}); !strings.Contains(section, ".B 1 MI300X kernel 6.12.0\nread by dcm record 1.2.3; nothing was changed, 2027\\-01\\-02.\n") {
+	if section := body([]Result{got}); !strings.Contains(section, ".B 1 MI300X kernel 6.12.0\nread by dcm support record 1.2.3; nothing was changed, 2027\\-01\\-02.\n") {
 		t.Errorf("the section is\n%s", section)
 	}
 	if _, err := boardOf([]byte(`{"version": 1}`)); err == nil {

@@ -74,6 +74,45 @@ func check(t *testing.T, file string) []finding {
 	return checkWords(file, 1, string(text))
 }
 
+// TestOldCommands: no message, help or manual page has an old name of a command, except the table of dcm(1).
+func TestOldCommands(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "packaging/man/dcm.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := oldNames(string(page))
+	if !slices.Contains(names, "dcm slurm-conf") || !slices.Contains(names, "dcm report --list") {
+		t.Fatalf("the table of dcm(1) has only the old names %q", names)
+	}
+	old := oldPattern(names)
+	for _, file := range repositoryFiles(t) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/testkit/e2e/") {
+			continue // they call old names too
+		}
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.Valid(text) {
+			continue
+		}
+		for _, f := range checkOldCommands(file, string(text), old) {
+			t.Error(f)
+		}
+	}
+}
+
+func TestCheckOldCommands(t *testing.T) {
+	old := oldPattern(oldNames("x\nold;new\ndcm leases;dcm lease list\ndcm report \\-\\-bundle [FILE];dcm support bundle [FILE]\n.TE\ndcm x;dcm y\n"))
+	for text, want := range map[string]int{
+		"see 'dcm leases'": 1, ".B dcm report \\-\\-bundle": 1, "dcm report": 0, "dcm lease list": 0, "old;new\ndcm leases;x\n.TE\ndcm leases": 1, "dcm-leases": 0,
+	} {
+		if found := checkOldCommands("file", text, old); len(found) != want {
+			t.Errorf("%q: found %v, want %d", text, found, want)
+		}
+	}
+}
+
 func TestCheckWords(t *testing.T) {
 	for text, want := range map[string][]string{
 		"The daemon reports it.":             nil,

@@ -60,7 +60,7 @@ func bundleParts(h *host.Host, run Runner) []supportbundle.Part {
 		commandOutput(run, "status.txt", "status"),
 		commandOutput(run, "status.json", "status", "--json"),
 		commandOutput(run, "report.txt", "report"),
-		commandOutput(run, "history.txt", "report", "--list"),
+		commandOutput(run, "history.txt", "history"),
 		commandOutput(run, "check.txt", "check"),
 		commandOutput(run, "gpus.json", "gpus", "--json"),
 		commandOutput(run, "holders.json", "holders", "--json"),

@@ -202,7 +202,7 @@ func overtaken(want string, state *runstate.State) error {
 	if state.Source != "" {
 		now += " by " + state.Source
 	}
-	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\nhint: see dcm report --list for who selected it; run the command again to select %[1]s", want, now))
+	return exitcode.With(exitcode.Overtaken, fmt.Errorf("profile %s: overtaken by another selection (found %s)\nhint: see dcm history for who selected it; run the command again to select %[1]s", want, now))
 }
 
 // ReportApplied reports a success, and warns about other problems, such as a missing GPU.

@@ -10,7 +10,7 @@ import (
 	"dcm/internal/frontends/dbusapi"
 )
 
-// enter moves this process into a lease of dcm hold.
+// enter moves this process into a lease of dcm lease hold.
 func enter(ctx context.Context, h *host.Host, name string) (dbusapi.Lease, error) {
 	unit, err := findLease(h, name)
 	if err != nil {

@@ -30,7 +30,7 @@ func findLease(h *host.Host, given string) (string, error) {
 	shown := sanitize.Text(cmp.Or(given, `""`))
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no lease %s\nhint: dcm leases lists them", shown)
+		return "", fmt.Errorf("there is no lease %s\nhint: dcm lease list lists them", shown)
 	case 1:
 		return found[0], nil
 	}

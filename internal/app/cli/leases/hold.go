@@ -15,7 +15,7 @@ import (
 	"dcm/internal/frontends/dbusapi"
 )
 
-// HoldCmd is dcm hold.
+// HoldCmd is dcm lease hold.
 func HoldCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hold [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--wait[=TIME]] [--time TIME] [--json]",

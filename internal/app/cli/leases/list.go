@@ -20,7 +20,7 @@ import (
 	"dcm/internal/text"
 )
 
-// LeasesCmd is dcm leases.
+// LeasesCmd is dcm lease list.
 func LeasesCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "leases [--long | --json | --extend LEASE --time TIME]",
@@ -156,7 +156,7 @@ func list(ctx context.Context, h *host.Host, con *console.Console, asJSON, long 
 	return nil
 }
 
-// longWidth is the width of a terminal on which dcm leases --long has all columns. Its last column is wrapped.
+// longWidth is the width of a terminal on which dcm lease list --long has all columns. Its last column is wrapped.
 const longWidth = 120
 
 func printLeases(con *console.Console, all []status.Lease, long bool) {

@@ -19,13 +19,13 @@ import (
 	"dcm/internal/text"
 )
 
-// ReleaseCmd is dcm release.
+// ReleaseCmd is dcm lease release.
 func ReleaseCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release LEASE... | --all | --user USER",
 		Short: "End a lease and stop its processes",
-		Long: `End leases by the names of their units: 'dcm leases' lists them. The beginning of a name, or of its
-last part, is enough, as in 'dcm release 4f1c'. Their processes get SIGTERM, and SIGKILL if they do
+		Long: `End leases by the names of their units: 'dcm lease list' lists them. The beginning of a name, or of its
+last part, is enough, as in 'dcm lease release 4f1c'. Their processes get SIGTERM, and SIGKILL if they do
 not exit in time. Root can end any lease, a user only the user's own.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return completeLeases(h), cobra.ShellCompDirectiveNoFileComp

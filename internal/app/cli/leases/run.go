@@ -35,7 +35,7 @@ A lease requires that a profile was applied since boot.`,
 	var w dbusapi.Request
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	inside := f.String("lease", "", "run the command in the lease with this `NAME`, which 'dcm hold' has made")
+	inside := f.String("lease", "", "run the command in the lease with this `NAME`, which 'dcm lease hold' has made")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("lease", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return completeLeases(h), cobra.ShellCompDirectiveNoFileComp
 	}))

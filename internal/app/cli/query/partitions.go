@@ -121,7 +121,7 @@ func printMade(con *console.Console, a status.Account) {
 	}
 }
 
-// leftover explains why a partition is held by a lease that dcm leases does not list.
+// leftover explains why a partition is held by a lease that dcm lease list does not list.
 func leftover(name string, holders []string) string {
 	return fmt.Sprintf("%s is not free yet: %s has ended, and dcm destroys its instance when the driver permits it", name, strings.Join(holders, ", "))
 }

@@ -23,7 +23,7 @@ the attributes that dcm reads, the KFD topology, and MIG profiles with their
 placements. FILE may be - for standard output. Nothing is written to the GPUs or their
 drivers. The record has no names of hosts, users or processes, and no serial numbers or
 unique ids. Where a command accepts --node KIND, it also accepts the path of a record.`,
-		Example: "  sudo dcm record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
+		Example: "  sudo dcm support record ./node.json\n  dcm plan cpx-nps4 --node ./node.json",
 		Args:    console.Args(cobra.ExactArgs(1)),
 	}
 	trace := cmd.Flags().Bool("trace", false, "also record the system calls that the sandbox of a library refuses")

@@ -21,24 +21,20 @@ import (
 
 func ReportCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report [--list] [--json] [--bundle [FILE]]",
-		Short: "Show the last run step by step, or pack an archive for support",
-		Long: `Show the last run of dcm-apply.service step by step, from its report. With --list, show
-the last hundred runs, one per line, including those of earlier boots: the result, the
-cause and the user.
-
-With --bundle, write one archive for support: configuration, reports, states of units,
-inventory, journal of dcm, and the kernel's messages about the GPUs. The archive goes to
-FILE ("-" for standard output) or to a new file in the current directory. It
-contains no secrets; its CONTENTS.txt lists its files. Only root gets all of it.`,
-		Example: "  dcm report\n  sudo dcm report --bundle",
-		Args:    console.Args(cobra.MaximumNArgs(1)),
+		Use:   "report [--json]",
+		Short: "Show the last run step by step",
+		Long: `Show the last run of dcm-apply.service step by step, from its report. 'dcm history' lists
+the runs before it.`,
+		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
 	asJSON := console.JsonFlag(cmd)
 	listing := cmd.Flags().Bool("list", false, "show the last runs, one per line")
 	var bundleFile archive
 	packing := cmd.Flags().VarPF(&bundleFile, "bundle", "", "pack an archive for support")
 	packing.NoOptDefVal = "true"
+	for _, moved := range []string{"list", "bundle"} { // "dcm history" and "dcm support bundle" have them
+		cobra.CheckErr(cmd.Flags().MarkHidden(moved))
+	}
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case packing.Changed && bundleFile != "" && len(given) > 0:
@@ -48,7 +44,7 @@ contains no secrets; its CONTENTS.txt lists its files. Only root gets all of it.
 		case *listing && len(given) == 0:
 			return listRuns(h, con, *asJSON)
 		case len(given) > 0:
-			return exitcode.With(exitcode.Usage, fmt.Errorf("FILE requires --bundle; see '%s --help'", c.CommandPath()))
+			return exitcode.With(exitcode.Usage, fmt.Errorf("%s takes no argument (found %q)\nhint: 'dcm support bundle' writes an archive", c.CommandPath(), given[0]))
 		}
 		return lastReport(c.Context(), h, con, *asJSON)
 	}

@@ -40,7 +40,7 @@ func StatusText(con *console.Console, a status.Account, now time.Time, long bool
 		v.services()
 	}
 	if n := len(a.Queue); n > 0 {
-		v.fact(" ", "Queue", fmt.Sprintf("%s for a lease; see 'dcm queue'", text.Plural(n, "request waits", "requests wait")))
+		v.fact(" ", "Queue", fmt.Sprintf("%s for a lease; see 'dcm lease queue'", text.Plural(n, "request waits", "requests wait")))
 	}
 	switch {
 	case a.Unread():

@@ -34,7 +34,7 @@ import (
 const selftestUnit = "dcm-selftest.service"
 
 // asked is the command that the history of runs names. The processes of the unit have other options.
-const asked = "dcm selftest --change"
+const asked = "dcm support selftest --change"
 
 // selftestFile defines the profiles of a self-test. While it exists and one of them is
 // selected until reboot, the self-test selected it.
@@ -187,7 +187,7 @@ func selftestWithin(ctx context.Context, h *host.Host, con *console.Console, o s
 
 // define writes the profiles of the self-test. It disables reboots.
 func define(h *host.Host, before partition.Profile, targets []selftest.Target) ([]byte, error) {
-	toml := "# Written by \"dcm selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
+	toml := "# Written by \"dcm support selftest\", which removes it.\nversion = 1\n[apply]\nreboot = \"never\"\n" + config.FormatProfile(before)
 	for _, t := range targets {
 		if t.SkipReason == "" {
 			toml += config.FormatProfile(t.Profile)

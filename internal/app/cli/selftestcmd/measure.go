@@ -184,7 +184,7 @@ func (e *test) remember(views selftest.Views) {
 	}
 }
 
-// selftestOptions are the options of dcm selftest.
+// selftestOptions are the options of dcm support selftest.
 type selftestOptions struct {
 	read, change, powerOff bool
 	archive                string

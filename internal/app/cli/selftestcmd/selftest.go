@@ -73,7 +73,7 @@ func selftestPlan(ctx context.Context, h *host.Host, con *console.Console) error
 	if err != nil {
 		return err
 	}
-	con.Printf("Without an option nothing is tested. dcm selftest --read reads %d GPUs and changes nothing.\n", len(gpus))
+	con.Printf("Without an option nothing is tested. dcm support selftest --read reads %d GPUs and changes nothing.\n", len(gpus))
 	before, err := selftest.Before(gpus)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestUnconfined_Hint(t *testing.T) {
 		{"started without the drop-in", reservation.Confined{Confined: running, Running: "its processes run in /system.slice/a.service, want dcm-a.slice"},
 			&status.Unconfined{Unit: "a.service", Why: status.List[string]{"its processes run in /system.slice/a.service, want dcm-a.slice"}, Hint: "systemctl restart a.service"}},
 		{"a lease", reservation.Confined{Confined: systemd.Confined{Unit: "dcm-lease-0-00000001.scope"}, Lease: true, Loaded: []string{"DevicePolicy=auto, want closed"}},
-			&status.Unconfined{Unit: "dcm-lease-0-00000001.scope", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: "dcm release dcm-lease-0-00000001.scope"}},
+			&status.Unconfined{Unit: "dcm-lease-0-00000001.scope", Why: status.List[string]{"DevicePolicy=auto, want closed"}, Hint: "dcm lease release dcm-lease-0-00000001.scope"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, wrong := unconfined(tt.is)

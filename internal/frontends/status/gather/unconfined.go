@@ -20,7 +20,7 @@ func unconfined(c reservation.Confined) (u status.Unconfined, ok bool) {
 	hint := fmt.Sprintf("systemctl cat %s shows the files that set it: remove those that override 50-dcm.conf; then systemctl daemon-reload and systemctl restart %[1]s", c.Unit)
 	switch {
 	case c.Lease:
-		hint = "dcm release " + c.Unit
+		hint = "dcm lease release " + c.Unit
 	case len(c.Loaded) == 0:
 		hint = "systemctl restart " + c.Unit
 	}

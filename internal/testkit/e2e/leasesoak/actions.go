@@ -111,7 +111,7 @@ func (p *client) kill() error {
 
 func ignore(error) error { return nil }
 
-// release runs dcm release, as root or as the user of the lease.
+// release runs dcm lease release, as root or as the user of the lease.
 func (p *client) release(ctx context.Context, unit, by string) error {
 	if by != "root" {
 		by = p.user
