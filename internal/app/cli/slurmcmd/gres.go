@@ -11,6 +11,7 @@ import (
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/engine/host"
+	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
@@ -18,12 +19,10 @@ import (
 	"dcm/internal/linux/cpus"
 )
 
-// pool is the name of Slurm's reservation, which is for no unit.
-const pool = "slurm"
-
 // inventory is what the lines of gres.conf are made of.
 type inventory struct {
 	account status.Account
+	pool    *runstate.Reservation // Slurm's reservation; nil if there is none
 	devices []gpu.Device
 	cpus    cpus.Topology
 }
@@ -37,7 +36,12 @@ var (
 // generic returns the generic resources of this node. With an error, only the name of the node is set.
 func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	name := nodeName(ctx, h)
+	pooled, err := awaitPool(ctx, h)
+	if err != nil {
+		return slurm.Gres{Node: name}, err
+	}
 	i, err := read(ctx, h)
+	i.pool = pooled
 	if err != nil {
 		return slurm.Gres{Node: name}, fmt.Errorf("%w: %w", errUnread, err)
 	}
@@ -75,22 +79,11 @@ func read(ctx context.Context, h *host.Host) (i inventory, err error) {
 
 const nvidia = "nvidia"
 
-// pooled returns the names of the partitions in Slurm's reservation. ok is false without one.
-func (i inventory) pooled() (names []string, ok bool) {
-	for _, r := range i.account.Reserved {
-		if r.Name == pool && r.Unit == "" {
-			return r.Partitions, true
-		}
-	}
-	return nil, false
-}
-
 // outside reports whether Slurm's reservation lacks a partition of NVIDIA.
 func (i inventory) outside() bool {
-	names, ok := i.pooled()
-	return ok && slices.ContainsFunc(i.account.Parts, func(p status.Part) bool {
+	return i.pool != nil && slices.ContainsFunc(i.account.Parts, func(p status.Part) bool {
 		g := i.gpu(p)
-		return g != nil && g.Vendor == nvidia && !slices.Contains(names, p.Name)
+		return g != nil && g.Vendor == nvidia && !slices.Contains(i.pool.Partitions, p.Name)
 	})
 }
 
@@ -99,9 +92,9 @@ func (i inventory) outside() bool {
 // link.
 func (i inventory) gres() slurm.Gres {
 	var g slurm.Gres
-	if names, ok := i.pooled(); ok {
+	if i.pool != nil {
 		g.Note = fmt.Sprintf("The partitions of the reservation %q, of profile %s", pool, i.account.Profile.Applied)
-		for n, name := range names {
+		for n, name := range i.pool.Partitions {
 			if at := slices.IndexFunc(i.account.Parts, func(p status.Part) bool { return p.Name == name }); at >= 0 {
 				g.Devices = i.appendDevice(g.Devices, i.account.Parts[at], fmt.Sprintf("/dev/dcm/%s/render%d", pool, n))
 			}

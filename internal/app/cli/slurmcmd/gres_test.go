@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/slurm"
 	"dcm/internal/frontends/status"
 	"dcm/internal/gpu"
@@ -47,11 +48,11 @@ func TestGres_MixedHost(t *testing.T) {
 	if d := cmp.Diff(want, i.gres().Devices); d != "" || i.outside() {
 		t.Errorf("outside %v (-want +got)\n%s", i.outside(), d)
 	}
-	i.account.Reserved = []status.Reserved{{Name: "slurm", Partitions: []string{"c-4", "a-0"}}}
+	i.pool = &runstate.Reservation{Name: "slurm", Partitions: []string{"c-4", "a-0"}}
 	if d := cmp.Diff([]slurm.Device{instance("21", "22"), amd("/dev/dcm/slurm/render1")}, i.gres().Devices); d != "" || !i.outside() {
 		t.Errorf("reserved, outside %v (-want +got)\n%s", i.outside(), d)
 	}
-	i.account.Reserved[0].Partitions = nil
+	i.pool.Partitions = nil
 	if got := i.gres().Devices; got != nil {
 		t.Errorf("an empty reservation has %v", got)
 	}
