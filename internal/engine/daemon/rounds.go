@@ -77,7 +77,7 @@ func (l limits) plan(ctx context.Context, pid1 PID1, c chosen, pending pendingSt
 // they change together.
 func (l limits) parts(ctx context.Context, pid1 PID1, c chosen, pending pendingStarts) ([]part, error) {
 	if c.scope == nil || c.scope.Part == nil {
-		whole := part{units: ids(c.restart.stopped)}
+		whole := part{units: append(ids(c.restart.stopped), pending.withheld(c.settings, c.restart)...)}
 		if c.scope != nil {
 			whole.gpus = c.scope.GPUs
 		}

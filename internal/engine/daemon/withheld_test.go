@@ -201,6 +201,27 @@ func TestWithheld_RunKilled(t *testing.T) {
 	x.isDown("after the failure", "w5 dcgm")
 }
 
+// The run was killed before it published the partitions. A change with --rolling repeats it: the clients that it starts
+// are down only because of that run.
+func TestWithheld_RollingRepeatsRun(t *testing.T) {
+	x := newRequiring(t, "4 5")
+	x.killed, x.retry = true, Backoff{First: time.Hour, Most: time.Hour}
+	run := x.run
+	x.run = func(h *host) (systemd.Unit, *runstate.Run, error) {
+		x.unpublished = x.killed
+		return run(h)
+	}
+	x.startedAgain()
+	x.start()
+	x.until("a killed run", phase(runstate.Waiting))
+	x.isDown("after the kill", "w4 w5 dcgm")
+	x.command("dcm apply --rolling", runstate.Selection{Rolling: true})
+	x.until("profile on the GPUs", phase(runstate.InSync))
+	x.tick()
+	x.started()
+	x.isDown("after the repetition", "")
+}
+
 // The daemon was killed between two calls of a change.
 func TestWithheld_DaemonKilled(t *testing.T) {
 	for _, tt := range []struct {
