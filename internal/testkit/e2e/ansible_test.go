@@ -47,6 +47,8 @@ func TestAnsible(t *testing.T) {
 	m.refused()
 	m.drifted()
 	m.sick()
+	m.failing()
+	m.rescued()
 	m.drainedBefore()
 	m.collected()
 	m.absent()
@@ -68,6 +70,14 @@ func play(t *testing.T) e2e.Seed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return withRepository(seed)
+}
+
+// withRepository adds the key to galaxy.yml that ansible-lint requires. The project has no public address yet.
+func withRepository(seed e2e.Seed) e2e.Seed {
+	file := seed["/root/play/galaxy.yml"]
+	file.Content = append(file.Content, "repository: https://example.org/dcm\n"...)
+	seed["/root/play/galaxy.yml"] = file
 	return seed
 }
 
@@ -175,6 +185,50 @@ func (m machine) sick() {
 	}
 	m.run("dcm-sim fault --clear; dcm verify")
 	m.changes("--check", "0")
+}
+
+// failing: the play prints the reason of dcm when the restart fails. Check mode then reports the change again.
+func (m machine) failing() {
+	m.t.Helper()
+	m.run("dcm-sim fault --op compute --errno EIO --times always; sed -i 's/spx-nps1/cpx-nps1/' /root/play/rollout.yml")
+	text, _, failed := m.played("")
+	if failed != "1" || !hasAll(text, "Fail with the reason", "Restart dcm", "problem: ", "input/output error") {
+		m.t.Errorf("failed restart: failed %s:\n%s", failed, text)
+	}
+	m.changes("--check", "1")
+}
+
+// rescue is a play that continues on a host where the role fails.
+const rescue = `- hosts: gpu
+  tasks:
+    - block:
+        - ansible.builtin.include_role:
+            name: dcm
+          vars:
+            dcm_config:
+              profile: cpx-nps1
+      rescue:
+        - ansible.builtin.debug:
+            msg: "rescued: {{ ansible_failed_result.msg }}"
+`
+
+// rescued: a play can rescue a host where the restart fails, and has dcm's reason. After the repair the role
+// applies the profile.
+func (m machine) rescued() {
+	m.t.Helper()
+	m.put("/root/play/rescue.yml", rescue)
+	text := m.run("cd /root/play && ANSIBLE_NOCOLOR=1 ansible-playbook -i hosts rescue.yml")
+	if !hasAll(text, "rescued: ", "input/output error", "failed=0", "rescued=2") {
+		m.t.Errorf("play with a rescue:\n%s", text)
+	}
+	m.run("dcm-sim fault --clear")
+	if text, _, failed := m.played(""); failed != "0" {
+		m.t.Fatal(text)
+	}
+	m.has(partition.Mode{Compute: partition.CPX, Memory: "NPS1"})
+	m.run("sed -i 's/cpx-nps1/spx-nps1/' /root/play/rollout.yml")
+	m.played("")
+	m.changes("", "0")
 }
 
 // engine replaces the commands of Slurm and Kubernetes. It logs each call with the number of partitions at
