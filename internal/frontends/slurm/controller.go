@@ -16,6 +16,9 @@ import (
 // does not answer.
 const scontrolTimeout = time.Minute
 
+// slurmdTimeout limits the time that slurmd takes to report a failed helper, or to register.
+const slurmdTimeout = time.Minute
+
 // Scontrol runs scontrol(1) from PATH and returns its standard output.
 func Scontrol(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, scontrolTimeout)

@@ -43,3 +43,19 @@ func (c Controller) DrainFor(ctx context.Context, reason string, log func(string
 	log("drained " + c.NodeName + ": " + reason)
 	return true, nil
 }
+
+// ResumeFrom resumes a node that dcm has drained for this reason. If its reason has changed meanwhile, the node
+// stays drained. why is logged.
+func (c Controller) ResumeFrom(ctx context.Context, reason, why string, log func(string)) error {
+	waiting, cancel := context.WithTimeout(ctx, slurmdTimeout)
+	defer cancel()
+	n, err := c.Await(waiting, func(n Node) bool { return !n.Invalid() })
+	if err != nil || n.Reason != reason {
+		return err
+	}
+	if err := c.update(ctx, "State=RESUME"); err != nil {
+		return err
+	}
+	log("resumed " + c.NodeName + ": " + why)
+	return nil
+}

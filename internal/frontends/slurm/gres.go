@@ -21,6 +21,7 @@ type Device struct {
 	Files []string // device nodes; a MIG instance has several
 	Flags string   // [AMDFlags] or [NVIDIAFlags]
 	Cores string   // logical indexes of near cores, "0-95"; "" for all
+	Part  string   // dcm's name of the partition
 }
 
 // Gres is the generic resources of a node.

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Report is the state of this node that slurmctld must know.
@@ -18,9 +17,6 @@ type Report struct {
 	Reload   func(context.Context) error // reloads slurmd
 	Log      func(string)                // called after each action
 }
-
-// slurmdTimeout limits the time that slurmd takes to report a failed helper, or to register.
-const slurmdTimeout = time.Minute
 
 // Report updates slurmctld's record of the node. slurmctld drains a node if its slurmd registers with
 // features that differ from the record, and slurmd registers with the features that it read at its
@@ -45,29 +41,13 @@ func (c Controller) Report(ctx context.Context, r Report) error {
 	case r.Failed != "":
 		errs = append(errs, c.drain(ctx, r, Mark+r.Failed))
 	case errors.Join(errs...) == nil && n.Drained() && n.Reason == Mark+noFeature:
-		errs = append(errs, c.resume(ctx, r))
+		errs = append(errs, c.ResumeFrom(ctx, Mark+noFeature, "the GPUs match a feature again", r.Log))
 	}
 	return errors.Join(errs...)
 }
 
 // noFeature is the reason of a node that dcm drains, and resumes when its GPUs match a feature again.
 const noFeature = "the GPUs match no feature"
-
-// resume resumes a node that dcm has drained for [noFeature]. If its reason has changed meanwhile, the node
-// stays drained.
-func (c Controller) resume(ctx context.Context, r Report) error {
-	waiting, cancel := context.WithTimeout(ctx, slurmdTimeout)
-	defer cancel()
-	n, err := c.Await(waiting, func(n Node) bool { return !n.Invalid() })
-	if err != nil || n.Reason != Mark+noFeature {
-		return err
-	}
-	if err := c.update(ctx, "State=RESUME"); err != nil {
-		return err
-	}
-	r.Log("resumed " + c.NodeName + ": the GPUs match a feature again")
-	return nil
-}
 
 // awaitReason waits, after a failure, until slurmd has set its own reason. Otherwise slurmd would
 // replace the reason that dcm sets.

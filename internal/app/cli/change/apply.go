@@ -11,7 +11,7 @@ import (
 	"dcm/internal/exitcode"
 )
 
-func ApplyCmd(h *host.Host, con *console.Console) *cobra.Command {
+func ApplyCmd(h *host.Host, con *console.Console, jobs Scheduler) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [PROFILE | --clear] [--when-idle] [--rolling | --ignore-budget]",
 		Short: "Apply a profile now and show the progress",
@@ -28,13 +28,16 @@ no new leases are granted on the GPUs that are still to be changed.
 With --rolling, change one GPU after another: the next one changes when the clients have
 been active again for settle-time. If a client is down, the command fails, and the daemon
 continues when it is up. Budgets limit how many units are down, with and without --rolling.
-With --ignore-budget, change all GPUs together, whatever the budgets. Both require root.`,
+With --ignore-budget, change all GPUs together, whatever the budgets. Both require root.
+
+On a node of Slurm the command exits with 75 if jobs have GPUs that change. With
+--when-idle it drains the node, waits for these jobs, and resumes the node.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
 	clearing := cmd.Flags().Bool("clear", false, "return to the profile that is selected permanently")
 	idle := cmd.Flags().Bool("when-idle", false, "wait for the end of the leases")
-	how := manner{}
+	how, check := manner{}, jobCheck{h, con, jobs}
 	cmd.Flags().BoolVar(&how.rolling, "rolling", false, "change one GPU after another")
 	cmd.Flags().BoolVar(&how.ignoreBudget, "ignore-budget", false, "stop more units than budgets permit")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
@@ -44,7 +47,15 @@ With --ignore-budget, change all GPUs together, whatever the budgets. Both requi
 		case how.rolling && how.ignoreBudget:
 			return exitcode.With(exitcode.Usage, errors.New("--rolling cannot be combined with --ignore-budget"))
 		case *idle:
+			resume, err := check.await(c.Context(), check.profile(given, *clearing)...)
+			if err != nil {
+				return err
+			}
+			defer resume()
 			return applyIdle(c.Context(), h, con, given, *clearing, how)
+		}
+		if err := check.refuse(c.Context(), check.profile(given, *clearing)...); err != nil {
+			return err
 		}
 		return applyNow(c.Context(), h, con, given, *clearing, how)
 	}

@@ -16,7 +16,7 @@ import (
 	"dcm/internal/exitcode"
 )
 
-func UseCmd(h *host.Host, con *console.Console) *cobra.Command {
+func UseCmd(h *host.Host, con *console.Console, jobs Scheduler) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "use PROFILE | none | --clear [--until-reboot]",
 		Short: "Select a profile permanently, apply it and show the progress",
@@ -26,13 +26,21 @@ selection until reboot ends. With --until-reboot, select it until the next boot 
 as 'dcm apply PROFILE' does; --clear ends such a selection.
 
 If a drop-in or the kernel command line selects a profile, it takes precedence. The
-command then changes nothing and fails.`,
+command then changes nothing and fails.
+
+On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that change.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: useNames(h),
 	}
 	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
 	untilReboot := cmd.Flags().Bool("until-reboot", false, "select the profile until the next boot")
+	check := jobCheck{h, con, jobs}
 	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if len(given) > 0 && given[0] != "" && !*clearing {
+			if err := check.refuse(c.Context(), given[0]); err != nil {
+				return err
+			}
+		}
 		switch {
 		case *clearing && len(given) > 0:
 			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))

@@ -110,7 +110,7 @@ func (i inventory) gres() slurm.Gres {
 
 // appendDevice appends a partition, if it has device nodes of its own. node is a node of AMD's.
 func (i inventory) appendDevice(to []slurm.Device, p status.Part, node string) []slurm.Device {
-	d := slurm.Device{Cores: i.cpus.Near(p.NUMA)}
+	d := slurm.Device{Cores: i.cpus.Near(p.NUMA), Part: p.Name}
 	switch at := i.gpu(p); {
 	case p.RenderNode == "" || at == nil || at.Vendor != nvidia && len(at.Offers.Compute) == 0:
 		return to

@@ -37,19 +37,19 @@ func mixed() inventory {
 }
 
 func TestGres_MixedHost(t *testing.T) {
-	instance := func(gi, ci string) slurm.Device {
-		return slurm.Device{Type: "h100_80gb_hbm3_3g.40gb", Flags: slurm.NVIDIAFlags, Files: []string{"/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap" + gi, "/dev/nvidia-caps/nvidia-cap" + ci}}
+	instance := func(part, gi, ci string) slurm.Device {
+		return slurm.Device{Type: "h100_80gb_hbm3_3g.40gb", Flags: slurm.NVIDIAFlags, Part: part, Files: []string{"/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap" + gi, "/dev/nvidia-caps/nvidia-cap" + ci}}
 	}
 	amd := func(file string) slurm.Device {
-		return slurm.Device{Type: "spx_nps1", Flags: slurm.AMDFlags, Files: []string{file}}
+		return slurm.Device{Type: "spx_nps1", Flags: slurm.AMDFlags, Part: "a-0", Files: []string{file}}
 	}
 	i := mixed()
-	want := []slurm.Device{amd("/dev/dri/renderD128"), {Type: "h100_80gb_hbm3", Flags: slurm.NVIDIAFlags, Files: []string{"/dev/nvidia0"}}, instance("12", "13"), instance("21", "22")}
+	want := []slurm.Device{amd("/dev/dri/renderD128"), {Type: "h100_80gb_hbm3", Part: "b-0", Flags: slurm.NVIDIAFlags, Files: []string{"/dev/nvidia0"}}, instance("c-0", "12", "13"), instance("c-4", "21", "22")}
 	if d := cmp.Diff(want, i.gres().Devices); d != "" || i.outside() {
 		t.Errorf("outside %v (-want +got)\n%s", i.outside(), d)
 	}
 	i.pool = &runstate.Reservation{Name: "slurm", Partitions: []string{"c-4", "a-0"}}
-	if d := cmp.Diff([]slurm.Device{instance("21", "22"), amd("/dev/dcm/slurm/render1")}, i.gres().Devices); d != "" || !i.outside() {
+	if d := cmp.Diff([]slurm.Device{instance("c-4", "21", "22"), amd("/dev/dcm/slurm/render1")}, i.gres().Devices); d != "" || !i.outside() {
 		t.Errorf("reserved, outside %v (-want +got)\n%s", i.outside(), d)
 	}
 	i.pool.Partitions = nil

@@ -56,7 +56,7 @@ func awaitPool(ctx context.Context, h *host.Host) (*runstate.Reservation, error)
 // chosenPool returns Slurm's reservation of the last choice of partitions. It returns [errNotChosen] if that
 // choice is not for the settings that the configuration has now.
 func chosenPool(h *host.Host) (*runstate.Reservation, error) {
-	want, is := "", ""
+	want := ""
 	if cfg, _ := h.Effective(); cfg != nil { // an edit with an error changes no reservation
 		for _, r := range cfg.Reservations {
 			if r.Name == pool && r.Unit == "" {
@@ -64,20 +64,29 @@ func chosenPool(h *host.Host) (*runstate.Reservation, error) {
 			}
 		}
 	}
-	var found *runstate.Reservation
-	last, err := runstate.ReadReservations(h.Runtime())
+	found, err := lastPool(h)
 	if err != nil {
 		return nil, err
 	}
-	if last != nil {
-		at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool { return r.Name == pool && r.Unit == "" })
-		if at >= 0 {
-			found = &last.Reservations[at]
-			is = found.Asks
-		}
+	is := ""
+	if found != nil {
+		is = found.Asks
 	}
 	if is != want {
 		return nil, errNotChosen
 	}
 	return found, nil
+}
+
+// lastPool returns Slurm's reservation of the last choice of partitions, nil if it has none.
+func lastPool(h *host.Host) (*runstate.Reservation, error) {
+	last, err := runstate.ReadReservations(h.Runtime())
+	if err != nil || last == nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool { return r.Name == pool && r.Unit == "" })
+	if at < 0 {
+		return nil, nil
+	}
+	return &last.Reservations[at], nil
 }
