@@ -172,8 +172,8 @@ func only(uid string) *meta.DeleteOptions {
 	return &meta.DeleteOptions{Preconditions: &meta.Preconditions{UID: &id}}
 }
 
-// claimed returns the GPUs and partitions of a claim as "POOL/DEVICE". Administrative access does not
-// count: it is for monitoring and takes the GPU from no pod.
+// claimed returns the GPUs and partitions of a claim as "POOL/DEVICE". Administrative access counts: its pod
+// has the device nodes, and the kubelet needs the driver to end it.
 func (c *Client) claimed(ctx context.Context, v *vendor.Vendor, namespace, name string) (devices []string, err error) {
 	claim := &resource.ResourceClaim{}
 	if err := served(c.resource.Get().Namespace(namespace).Resource("resourceclaims").Name(name).Do(ctx).Into(claim)); err != nil {
@@ -183,7 +183,7 @@ func (c *Client) claimed(ctx context.Context, v *vendor.Vendor, namespace, name 
 		return nil, nil
 	}
 	for _, r := range claim.Status.Allocation.Devices.Results {
-		if r.Driver == v.Driver && (r.AdminAccess == nil || !*r.AdminAccess) {
+		if r.Driver == v.Driver {
 			devices = append(devices, r.Pool+"/"+r.Device)
 		}
 	}

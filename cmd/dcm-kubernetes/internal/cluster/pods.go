@@ -44,14 +44,19 @@ func ViewPods(ctx context.Context, c *Client, v *vendor.Vendor, pods []core.Pod,
 		case err != nil:
 			return nil, err
 		case daemon && (uses.gpus() || operand(v, pod)):
-			out.Operands = append(out.Operands, viewPod(v, pod))
-			out.Driver = out.Driver || runs(v, pod, v.DRA...)
+			p := viewPod(v, pod)
+			p.Driver, p.Claims = runs(v, pod, v.DRA...), len(uses.devices) > 0
+			out.Operands = append(out.Operands, p)
+			out.Driver = out.Driver || p.Driver
 			if counts(v, pod) {
 				out.Plugin, out.Strategy = true, setting(pod, "MIG_STRATEGY", "--mig-strategy")
 			}
 		case !daemon && uses.gpus():
 			p := viewPod(v, pod)
-			p.Devices = uses.devices
+			p.Claims = len(uses.devices) > 0
+			if !uses.any {
+				p.Devices = uses.devices
+			}
 			out.Work = append(out.Work, p)
 		}
 	}
@@ -128,33 +133,14 @@ func owner(pod core.Pod, kind string) string {
 // use is how a pod uses GPUs.
 type use struct {
 	any     bool     // it may use any GPU of the node: the API does not say which
-	devices []string // otherwise the devices of its claims
+	devices []string // the devices of its claims
 }
 
 func (u use) gpus() bool { return u.any || len(u.devices) > 0 }
 
-// usesOf returns how a pod uses GPUs: as a resource, by a claim or by their device nodes. A
-// mount of all of /dev does not count, since DaemonSets for disks have it.
+// usesOf returns how a pod uses GPUs: as a resource, by a claim or by their device nodes.
 func usesOf(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, claims claims) (use, error) {
-	for _, list := range [][]core.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, container := range list {
-			for name := range container.Resources.Limits {
-				if v.GPU(string(name)) {
-					return use{any: true}, nil
-				}
-			}
-		}
-	}
-	for _, volume := range pod.Spec.Volumes {
-		if volume.HostPath == nil {
-			continue
-		}
-		at := path.Clean(volume.HostPath.Path)
-		if at == "/dev" && !daemon || v.Device(at) {
-			return use{any: true}, nil
-		}
-	}
-	var out use
+	out := use{any: limited(v, pod) || mounted(v, pod, daemon)}
 	for _, name := range claimsOf(pod) {
 		devices, err := claims.devices(ctx, claim{pod.Namespace, name})
 		if err != nil {
@@ -163,6 +149,30 @@ func usesOf(ctx context.Context, v *vendor.Vendor, pod core.Pod, daemon bool, cl
 		out.devices = append(out.devices, devices...)
 	}
 	return out, nil
+}
+
+// limited reports whether a container of a pod has GPUs as a resource.
+func limited(v *vendor.Vendor, pod core.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c core.Container) bool {
+		for name := range c.Resources.Limits {
+			if v.GPU(string(name)) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// mounted reports whether a pod has device nodes of GPUs. A mount of all of /dev does not count for
+// DaemonSets, since those for disks have it.
+func mounted(v *vendor.Vendor, pod core.Pod, daemon bool) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(volume core.Volume) bool {
+		if volume.HostPath == nil {
+			return false
+		}
+		at := path.Clean(volume.HostPath.Path)
+		return at == "/dev" && !daemon || v.Device(at)
+	})
 }
 
 // claim is the name of a ResourceClaim.

@@ -147,7 +147,7 @@ func TestPods_Claims(t *testing.T) {
 		"administrative only": {pod("Job", func(p *core.Pod) {
 			byName("admin")(p)
 			p.Status.ResourceClaimStatuses = []core.PodResourceClaimStatus{{Name: "c", ResourceClaimName: &admin}}
-		}), 0},
+		}), 1},
 		"a deleted claim": {pod("Job", byName("gone")), 0},
 	}
 	for name, tt := range tests {
@@ -268,5 +268,41 @@ func TestView_DrainLimit(t *testing.T) {
 	}
 	if node, err := cluster.View(&core.Node{}); err != nil || node.Drain != nil {
 		t.Errorf("without the annotation: %v, %v", node.Drain, err)
+	}
+}
+
+// An operand with a claim has to leave before the DRA driver, also if the claim is for monitoring only.
+func TestPods_OperandsWithClaims(t *testing.T) {
+	_, client := claims(t, map[string]standin.Object{
+		"admin": {"driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0", "adminAccess": true},
+		"nic":   {"driver": "nic.example.org", "pool": "n1", "device": "nic-0"},
+	})
+	claiming := func(name, image, at string) core.Pod {
+		return pod("DaemonSet", func(p *core.Pod) {
+			mounts(at)(p)
+			runs(image)(p)
+			p.Spec.ResourceClaims = []core.PodResourceClaim{{Name: "c", ResourceClaimName: &name}}
+		})
+	}
+	const exporter, driver = "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0", "nvcr.io/nvidia/dra-driver-nvidia-gpu:v0.5.0"
+	for _, tt := range []struct {
+		name string
+		pod  core.Pod
+		want string // claims, driver
+	}{
+		{"an exporter", claiming("admin", exporter, "/tmp"), "true false"},
+		{"an exporter with device nodes", claiming("admin", exporter, "/dev/nvidia0"), "true false"},
+		{"of another chart", claiming("admin", "example.org/exporter:1", "/tmp"), "true false"},
+		{"a claim of another driver", claiming("nic", exporter, "/tmp"), "false false"},
+		{"the driver", pod("DaemonSet", runs(driver)), "false true"},
+	} {
+		got, err := cluster.ViewPods(t.Context(), client, vendor.NVIDIA, []core.Pod{tt.pod}, cluster.Self{})
+		if err != nil || len(got.Operands) != 1 || len(got.Work) != 0 {
+			t.Errorf("%s: %+v, %v", tt.name, got, err)
+			continue
+		}
+		if text := fmt.Sprint(got.Operands[0].Claims, " ", got.Operands[0].Driver); text != tt.want {
+			t.Errorf("%s: claims and driver are %s, want %s", tt.name, text, tt.want)
+		}
 	}
 }

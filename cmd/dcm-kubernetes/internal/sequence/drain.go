@@ -158,11 +158,11 @@ func draining(s Input, op Operation) Step {
 		return Step{Act: Patch{Op: &op, State: InProgress, Cordon: true, Taint: true}, Condition: isFalse("Draining", "the node was uncordoned during the drain; it is cordoned again")}
 	}
 	s.Pods = affected(s, op)
-	going := slices.DeleteFunc(slices.Clone(s.Pods.Operands), func(p Pod) bool { return p.Stays })
+	going := going(s.Pods.Operands)
 	left := slices.Concat(s.Pods.Work, going)
 	condition := isFalse("Draining", "waits for "+list(left))
 	switch {
-	case len(s.Pods.Work) == 0 && !op.Emptied && len(op.Paused) > 0:
+	case len(s.Pods.Work) == 0 && !claimed(going) && !op.Emptied && len(op.Paused) > 0:
 		op.Emptied = true
 		return keep(op, "Draining", "no pod uses the GPUs; stopping the operands")
 	case len(left) == 0:
@@ -171,7 +171,7 @@ func draining(s Input, op Operation) Step {
 	case s.overdue(op):
 		return undo(s, op, undrained(s, going))
 	case len(s.Pods.Work) == 0:
-		if due := slices.DeleteFunc(going, func(p Pod) bool { return p.Leaving }); len(due) > 0 {
+		if due := due(going); len(due) > 0 {
 			return Step{Act: Delete{Pods: due}, Condition: condition}
 		}
 		return Step{Act: Wait{For: s.Times.Look}, Condition: condition}
@@ -202,6 +202,9 @@ func undrained(s Input, operands []Pod) *Outcome {
 	}
 	if !slices.ContainsFunc(pods, func(p Pod) bool { return !p.Leaving }) {
 		hint = "check why they do not terminate"
+		if claimed(pods) && !s.Pods.Driver {
+			hint = "start the DRA driver: the kubelet needs it to end pods with claims"
+		}
 	}
 	return &Outcome{Reason: PartitionFailure, Retry: true,
 		Message: fmt.Sprintf("pods that %s GPUs did not leave within %s: %s. hint: %s; next try in %s", what, s.drainLimit(), list(pods), hint, s.Times.Retry)}

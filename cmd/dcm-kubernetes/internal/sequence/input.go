@@ -218,19 +218,6 @@ type DeviceTaints struct {
 	Devices []string // tainted devices
 }
 
-// Pod is a pod of the node.
-type Pod struct {
-	Namespace, Name, UID string
-	Owner                string // namespace and name of its controller; "" for none
-	Mirror               bool   // a static pod, which a file on the node creates
-	Leaving              bool   // it is terminating
-	Ready                bool
-	Stays                bool      // it tolerates the taint
-	NotBefore            time.Time // the earliest time of the next eviction request
-	Refused              string    // the reason why the last eviction request was refused
-	Devices              []string  // the devices it uses, as "POOL/DEVICE"; nil if it may use any GPU
-}
-
 // Leases are the budget. A node may change while it holds a Lease.
 type Leases struct {
 	All []Lease

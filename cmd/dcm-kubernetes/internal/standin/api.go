@@ -23,6 +23,8 @@ type API struct {
 	Evict func(name string) (code int, message string)
 	// After is called after each change of a node, with the lock held.
 	After func(t Tree, node Object)
+	// End, if set, reports whether a deleted pod ends immediately. Otherwise it terminates.
+	End func(pod Object) bool
 	// Old is set for a server without resource.k8s.io/v1.
 	Old bool
 	// Meet, if set, is called for each request except a watch, before and after its effect.
@@ -86,6 +88,9 @@ func (t Tree) Put(path string, o Object) { t.a.put(path, o) }
 
 // Delete deletes an object, if it exists.
 func (t Tree) Delete(path string) { t.a.remove(path) }
+
+// End deletes a pod as a client does.
+func (t Tree) End(path string) { t.a.end(path) }
 
 // Changed returns a channel that is closed with the next change.
 func (a *API) Changed() <-chan struct{} {
@@ -203,7 +208,7 @@ func (a *API) answer(method, path, selector string, body []byte) (int, Object) {
 	case method == http.MethodPost && sub == "/eviction":
 		return a.evict(at)
 	case method == http.MethodDelete:
-		return a.remove(at)
+		return a.end(at)
 	case method == http.MethodPatch || method == http.MethodPut:
 		return a.change(at, sub, method, body)
 	}
@@ -299,7 +304,20 @@ func (a *API) evict(at string) (int, Object) {
 			return failure(code, map[int]string{429: "TooManyRequests", 500: "InternalError"}[code], message, details)
 		}
 	}
-	return a.remove(at)
+	return a.end(at)
+}
+
+// end deletes a pod or marks it as terminating.
+func (a *API) end(at string) (int, Object) {
+	o := a.objects[at]
+	if o == nil || !strings.Contains(at, "/pods/") || a.End == nil || a.End(o) {
+		return a.remove(at)
+	}
+	if meta := Sub(o, "metadata"); meta["deletionTimestamp"] == nil {
+		meta["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+		a.put(at, o)
+	}
+	return 200, o
 }
 
 func (a *API) remove(at string) (int, Object) {
@@ -313,7 +331,8 @@ func failure(code int, reason, message string, details Object) (int, Object) {
 }
 
 func isList(path string) bool {
-	return strings.HasSuffix(path, "/nodes") || strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases")
+	return strings.HasSuffix(path, "/nodes") || strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases") ||
+		strings.HasSuffix(path, "/resourceslices")
 }
 
 func (a *API) list(path, selector string) Object {
@@ -324,15 +343,19 @@ func (a *API) list(path, selector string) Object {
 		if !strings.Contains(at, kind+"/") {
 			continue
 		}
-		if key == "spec.nodeName" && Sub(o, "spec")["nodeName"] != value || key == "metadata.name" && Sub(o, "metadata")["name"] != value {
+		node, _, _ := strings.Cut(value, ",")
+		if key == "spec.nodeName" && Sub(o, "spec")["nodeName"] != node || key == "metadata.name" && Sub(o, "metadata")["name"] != value {
 			continue
 		}
 		items = append(items, o)
 	}
-	names := map[string]string{"/nodes": "NodeList", "/pods": "PodList", "/leases": "LeaseList"}
+	names := map[string]string{"/nodes": "NodeList", "/pods": "PodList", "/leases": "LeaseList", "/resourceslices": "ResourceSliceList"}
 	version := "v1"
-	if kind == "/leases" {
+	switch kind {
+	case "/leases":
 		version = "coordination.k8s.io/v1"
+	case "/resourceslices":
+		version = "resource.k8s.io/v1"
 	}
 	return Object{"kind": names[kind], "apiVersion": version, "metadata": Object{"resourceVersion": strconv.Itoa(a.version)}, "items": items}
 }

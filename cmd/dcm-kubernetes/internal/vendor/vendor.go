@@ -101,9 +101,9 @@ var NVIDIA = &Vendor{
 	Pause: []string{
 		"nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.gpu-feature-discovery", "nvidia.com/gpu.deploy.dcgm-exporter",
 		"nvidia.com/gpu.deploy.dcgm", "nvidia.com/gpu.deploy.nvsm", "nvidia.com/gpu.deploy.client",
-		"nvidia.com/gpu.deploy.dcgm-dra", "nvidia.com/gpu.deploy.dcgm-exporter-dra",
+		"nvidia.com/gpu.deploy.dcgm-dra", "nvidia.com/gpu.deploy.dcgm-exporter-dra", "nvidia.com/gpu.deploy.dra-validator",
 	},
-	PauseLate:  []string{"nvidia.com/gpu.deploy.dra-driver", "nvidia.com/gpu.deploy.dra-validator"},
+	PauseLate:  []string{"nvidia.com/gpu.deploy.dra-driver"},
 	Validators: []string{"nvidia-cuda-validator", "nvidia-device-plugin-validator"},
 	Revalidate: []string{"nvidia-operator-validator"},
 }
