@@ -26,6 +26,7 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/feature"
 	"dcm/cmd/dcm-kubernetes/internal/readiness"
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // version is set at build time.
@@ -142,7 +143,7 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 		}()
 	}
 	klog.SetSlogLogger(b.Log) // log messages of client-go
-	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node)
+	b.Log.Info("dcm-kubernetes", "version", version, "node", o.node, "tested", vendor.Versions())
 	return b.Run(ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	rbac "k8s.io/api/rbac/v1"
@@ -158,5 +159,26 @@ func TestOverlaysRender(t *testing.T) {
 				t.Errorf("rendered:\n%q, want\n%q", got, want)
 			}
 		})
+	}
+}
+
+// The README has the versions that the agent logs.
+func TestREADME_TestedVersions(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(manifests, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| software | version | in the tests |\n|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, s := range vendor.Tested() {
+		how := "played after its manifests"
+		if s.Real {
+			how = "runs"
+		}
+		want = append(want, fmt.Sprintf("| %s | %s | %s |", s.Name, s.Version, how))
+	}
+	if diff := cmp.Diff(want, strings.Split(table, "\n")); diff != "" {
+		t.Errorf("the table of the README (-want +got):\n%s", diff)
 	}
 }

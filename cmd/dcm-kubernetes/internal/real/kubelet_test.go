@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	client "dcm/cmd/dcm-kubernetes/internal/agent"
 )
@@ -41,6 +42,9 @@ func (w *world) play() {
 		uid, node := fmt.Sprint(meta["uid"]), spec["nodeName"]
 		switch {
 		case kind == "DELETED":
+		case meta["deletionTimestamp"] != nil && claims(o):
+			// It may have to wait for a driver that another action starts.
+			once(uid+" end", func() { go w.unprepare(o, at) })
 		case meta["deletionTimestamp"] != nil:
 			once(uid+" end", func() { w.end(o, at) })
 		case node == nil:
@@ -79,6 +83,46 @@ func (w *world) run(pod object, at string) {
 	case "driver":
 		w.held("driver")
 		w.publish(node(pod))
+		w.register(node(pod), true)
+	}
+}
+
+// claims reports whether a pod has claims.
+func claims(pod object) bool {
+	return sub(pod, "spec")["resourceClaims"] != nil || sub(pod, "status")["extendedResourceClaimStatus"] != nil
+}
+
+// register records whether the DRA driver of a node runs.
+func (w *world) register(name string, runs bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.driven[name] = runs
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// unprepare ends a pod with claims as the kubelet does: when its containers have ended, and then only
+// while the DRA driver of the node runs, which releases the claims.
+func (w *world) unprepare(pod object, at string) {
+	if seconds, ok := sub(pod, "spec")["terminationGracePeriodSeconds"].(float64); ok {
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second): // a shell as PID 1 ignores the signal
+		case <-w.ctx.Done():
+		}
+	}
+	for {
+		w.mu.Lock()
+		changed, runs := w.changed, w.driven[node(pod)]
+		w.mu.Unlock()
+		if runs {
+			w.end(pod, at)
+			return
+		}
+		select {
+		case <-changed:
+		case <-w.ctx.Done():
+			return
+		}
 	}
 }
 
@@ -103,6 +147,8 @@ func (w *world) end(pod object, at string) {
 	case sub(pod, "spec")["nodeName"] == nil: // it was deleted before it was bound
 	case app == "plugin" || app == migPlugin:
 		w.offer(node(pod), pluginOf(pod), false)
+	case app == "driver":
+		w.register(node(pod), false)
 	}
 	w.do(http.MethodDelete, at, object{"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
 }

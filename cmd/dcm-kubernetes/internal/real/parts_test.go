@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
 
 // Versions of the programs. The staging modules of Kubernetes have the same minor version.
@@ -129,4 +131,13 @@ func staging(ctx context.Context, module string) ([]string, error) {
 		names = append(names, string(found[1]))
 	}
 	return names, nil
+}
+
+// The agent logs the versions of the programs that these tests run.
+func TestParts_AreTheTestedVersions(t *testing.T) {
+	for _, want := range []vendor.Software{{Name: "Kubernetes", Version: kubernetes, Real: true}, {Name: "Helm", Version: strings.TrimPrefix(helm3, "v"), Real: true}} {
+		if !slices.Contains(vendor.Tested(), want) {
+			t.Errorf("the tested versions are %s, want %s %s", vendor.Versions(), want.Name, want.Version)
+		}
+	}
 }

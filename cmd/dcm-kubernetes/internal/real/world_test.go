@@ -49,6 +49,7 @@ type world struct {
 
 	mu      sync.Mutex
 	changed chan struct{}
+	driven  map[string]bool   // nodes whose DRA driver runs
 	node    map[string]object // as last received
 	now     int               // number of nodes that change
 	most    int               // maximum so far
@@ -62,7 +63,7 @@ func bareWorld(t *testing.T, more extra) *world {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	w := &world{control: newControl(t, more), ctx: ctx, token: make(map[string]string), dcm: make(map[string]*standin.DCM),
-		account: make(map[string]func() client.Account), changed: make(chan struct{}), node: make(map[string]object), hold: make(map[string]chan struct{})}
+		account: make(map[string]func() client.Account), changed: make(chan struct{}), driven: make(map[string]bool), node: make(map[string]object), hold: make(map[string]chan struct{})}
 	w.do(http.MethodPost, "/apis/scheduling.k8s.io/v1/priorityclasses", object{"metadata": object{"name": "unused"}, "value": 1})
 	if err := os.MkdirAll(filepath.Join(w.dir, "config"), 0o755); err != nil {
 		w.t.Fatal(err)
