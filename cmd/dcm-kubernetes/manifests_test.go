@@ -91,9 +91,9 @@ func TestAccount_Permissions(t *testing.T) {
 
 func TestManifests_Names(t *testing.T) {
 	for file, words := range map[string][]string{
-		"policy/policy.yaml": {vendor.AMD.State, vendor.AMD.Taint.Key, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, vendor.Paused},
-		"base/budget.yaml":   {cluster.Budget + `: ""`},
-		"README.md":          {vendor.AMD.Profile, vendor.AMD.State, vendor.NVIDIA.Profile, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
+		"cluster/policy.yaml": {vendor.AMD.State, vendor.AMD.Taint.Key, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, vendor.Paused},
+		"base/budget.yaml":    {cluster.Budget + `: ""`},
+		"README.md":           {vendor.AMD.Profile, vendor.AMD.State, vendor.NVIDIA.Profile, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
 	} {
 		text, err := os.ReadFile(filepath.Join(manifests, file))
 		if err != nil {
@@ -123,20 +123,20 @@ func TestOverlaysRender(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Overlays of one cluster must not replace each other's binding.
-			binding := "dcm-kubernetes"
-			if overlay != "plain" {
-				binding += "-" + overlay
-			}
-			want := append(tt.more, "ClusterRole /dcm-kubernetes", "ClusterRoleBinding /"+binding, "DaemonSet "+tt.namespace+"/dcm-kubernetes",
+			// The end of an overlay must leave the rights of the others, and the policy.
+			cluster := "dcm-kubernetes-" + tt.namespace
+			want := append(tt.more, "ClusterRole /"+cluster, "ClusterRoleBinding /"+cluster, "DaemonSet "+tt.namespace+"/dcm-kubernetes",
 				"Lease "+tt.namespace+"/dcm-budget-1", "Role "+tt.namespace+"/dcm-kubernetes", "RoleBinding "+tt.namespace+"/dcm-kubernetes",
-				"ServiceAccount "+tt.namespace+"/dcm-kubernetes", "ValidatingAdmissionPolicy /dcm-kubernetes", "ValidatingAdmissionPolicyBinding /dcm-kubernetes")
+				"ServiceAccount "+tt.namespace+"/dcm-kubernetes")
 			slices.Sort(want)
 			var got []string
 			for _, o := range objects {
 				meta := o["metadata"].(rendered.Object)
 				namespace, _ := meta["namespace"].(string)
 				got = append(got, fmt.Sprintf("%v %s/%v", o["kind"], namespace, meta["name"]))
+				if role, ok := o["roleRef"].(rendered.Object); ok && role["name"] != meta["name"] {
+					t.Errorf("%v %v binds the role %v", o["kind"], meta["name"], role["name"])
+				}
 				subjects, _ := o["subjects"].([]any)
 				for _, s := range subjects {
 					if s := s.(rendered.Object); s["namespace"] != tt.namespace || s["name"] != "dcm-kubernetes" {
@@ -180,5 +180,19 @@ func TestREADME_TestedVersions(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, strings.Split(table, "\n")); diff != "" {
 		t.Errorf("the table of the README (-want +got):\n%s", diff)
+	}
+}
+
+func TestClusterRenders(t *testing.T) {
+	objects, err := rendered.Objects(filepath.Join(manifests, "cluster"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range objects {
+		got = append(got, fmt.Sprintf("%v %v", o["kind"], o["metadata"].(rendered.Object)["name"]))
+	}
+	if want := []string{"ValidatingAdmissionPolicy dcm-kubernetes", "ValidatingAdmissionPolicyBinding dcm-kubernetes"}; !slices.Equal(got, want) {
+		t.Errorf("rendered:\n%q, want\n%q", got, want)
 	}
 }

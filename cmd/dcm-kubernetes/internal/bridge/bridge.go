@@ -58,6 +58,7 @@ type Bridge struct {
 	pauses  map[string]pause // pauses of evictions, by the pod's UID
 	writer  conditionWriter
 	failing int
+	denied  bool // the last request lacked a right, which the condition names
 	work    sync.WaitGroup
 }
 
@@ -147,6 +148,9 @@ func (b *Bridge) step(ctx context.Context) time.Duration {
 		b.Log.Debug("conflict with another writer", "error", err)
 		return jitter(time.Second)
 	}
+	if cluster.Denied(err) {
+		b.deny(ctx, err)
+	}
 	// The API server is down or rejects the call: retry slowly, with jitter.
 	b.Log.Warn("retrying later", "error", err)
 	b.failing = min(b.failing+1, 5)
@@ -184,17 +188,33 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	}
 	b.budget.renew(ctx, seen.Node.Op)
 	step := sequence.Next(seen)
-	if _, ok := step.Act.(sequence.Patch); ok {
-		// Writing the condition first would change the object that the patch is for.
-		if pause, err := b.do(ctx, node, step.Act); err != nil {
+	if _, ok := step.Act.(sequence.Patch); ok || b.denied {
+		// Writing the condition first would change the object that the patch is for, or hide a missing right.
+		pause, err := b.do(ctx, node, step.Act)
+		if err != nil {
 			return pause, err
 		}
-		return 0, b.writer.write(ctx, node, step)
+		b.denied = false
+		return pause, b.writer.write(ctx, node, step)
 	}
 	if err := b.writer.write(ctx, node, step); err != nil {
 		return 0, err
 	}
 	return b.do(ctx, node, step.Act)
+}
+
+// deny reports a missing right in the node's condition, until a request succeeds.
+func (b *Bridge) deny(ctx context.Context, why error) {
+	node := b.latest()
+	if node == nil {
+		return
+	}
+	b.denied = true
+	step := sequence.Step{Condition: sequence.Condition{Status: "False", Reason: "Forbidden",
+		Message: "the agent lacks a right: " + why.Error() + ". hint: apply the overlay again, or upgrade the release of Helm; see Permissions in the README"}}
+	if err := b.writer.write(ctx, node, step); err != nil {
+		b.Log.Warn("the missing right is not in the condition", "error", err)
+	}
 }
 
 // jitter returns a random time around d, so that many nodes do not call concurrently.

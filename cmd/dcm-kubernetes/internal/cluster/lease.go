@@ -140,6 +140,9 @@ var ErrChanged = fmt.Errorf("the node has another operation or profile meanwhile
 // Changed reports whether the object has changed since it was read.
 func Changed(err error) bool { return errors.IsConflict(err) || err == ErrChanged }
 
+// Denied reports whether the agent lacks the right for a request.
+func Denied(err error) bool { return errors.IsForbidden(err) }
+
 // Blocked reports whether an eviction is refused for now, usually by a disruption budget.
 // pause is the server's retry delay, words the reason.
 func Blocked(err error) (pause time.Duration, words string, ok bool) {

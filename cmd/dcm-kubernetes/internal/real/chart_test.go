@@ -41,13 +41,11 @@ func helm(t *testing.T, namespace string, args ...string) ([]object, error) {
 	return all, nil
 }
 
-// keyed returns objects by kind and name. It removes the annotation by which Helm keeps Leases.
+// keyed returns objects by kind and name, without the only annotation: that by which Helm keeps objects.
 func keyed(objects []object) map[string]object {
 	out := make(map[string]object)
 	for _, o := range objects {
-		if o["kind"] == "Lease" {
-			delete(sub(o, "metadata"), "annotations")
-		}
+		delete(sub(o, "metadata"), "annotations")
 		out[fmt.Sprintf("%v %v", o["kind"], sub(o, "metadata")["name"])] = o
 	}
 	return out
@@ -68,7 +66,11 @@ func TestChart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want = slices.DeleteFunc(want, func(o object) bool { return o["kind"] == "Namespace" })
+			cluster, err := rendered.Objects(filepath.Join(manifests, "cluster"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = slices.DeleteFunc(append(want, cluster...), func(o object) bool { return o["kind"] == "Namespace" })
 			if d := cmp.Diff(keyed(want), keyed(chart)); d != "" {
 				t.Errorf("(-overlay +chart)\n%s", d)
 			}
@@ -80,14 +82,14 @@ func TestChart(t *testing.T) {
 
 func chartValues(t *testing.T) {
 	objects, err := helm(t, "gpu", "--set", "image.repository=example.org/x,image.digest=sha256:"+strings.Repeat("a", 64)+",budget=3,pools.h100=2,pools.mi300x=1,configMap=mine,times.drain=0,times.wait=60s",
-		"--set", "policy=false,clusterRole=false", "--set", `nodeSelector.pool=a,nodeSelector.deviceconfig\.org/agent=`)
+		"--set", "cluster=false", "--set", `nodeSelector.pool=a,nodeSelector.deviceconfig\.org/agent=`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
 	for key, o := range keyed(objects) {
 		kinds = append(kinds, key)
-		if namespace := sub(o, "metadata")["namespace"]; namespace != "gpu" && o["kind"] != "ClusterRoleBinding" {
+		if namespace := sub(o, "metadata")["namespace"]; namespace != "gpu" && !strings.HasPrefix(key, "ClusterRole") {
 			t.Errorf("%s is in the namespace %v", key, namespace)
 		}
 	}
@@ -97,7 +99,7 @@ func chartValues(t *testing.T) {
 			t.Errorf("%s is in the pool %v, want %q", name, got, pool)
 		}
 	}
-	want := []string{"ClusterRoleBinding dcm-kubernetes", "DaemonSet dcm-kubernetes", "Lease dcm-budget-1", "Lease dcm-budget-2", "Lease dcm-budget-3",
+	want := []string{"ClusterRole dcm-kubernetes-gpu", "ClusterRoleBinding dcm-kubernetes-gpu", "DaemonSet dcm-kubernetes", "Lease dcm-budget-1", "Lease dcm-budget-2", "Lease dcm-budget-3",
 		"Lease dcm-budget-h100-1", "Lease dcm-budget-h100-2", "Lease dcm-budget-mi300x-1",
 		"Role dcm-kubernetes", "RoleBinding dcm-kubernetes", "ServiceAccount dcm-kubernetes"}
 	if d := cmp.Diff(want, kinds); d != "" {

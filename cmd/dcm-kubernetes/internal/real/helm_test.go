@@ -54,8 +54,11 @@ func TestHelm(t *testing.T) {
 	removal := strings.SplitAfter(commands[1], "\n")
 	kubelets.shell(home, removal[0])
 	leases := []string{"leases dcm-budget-1", "leases dcm-budget-2", "leases dcm-budget-a-1"}
-	w.awaitInstalled(t, append(slices.Clone(before), leases...))
+	policy := []string{"validatingadmissionpolicies dcm-kubernetes", "validatingadmissionpolicybindings dcm-kubernetes"}
+	w.awaitInstalled(t, slices.Concat(before, leases, policy))
 	kubelets.shell(home, removal[1])
+	w.awaitInstalled(t, append(slices.Clone(before), policy...))
+	kubelets.shell(home, removal[2])
 	w.awaitInstalled(t, before)
 }
 

@@ -95,20 +95,20 @@ func (w *world) config(name, text string) {
 // manifests is the directory of the shipped manifests.
 const manifests = "../../../../packaging/kubernetes"
 
-// install creates the rendered objects of an overlay, except the DaemonSet, since most tests start
-// agents themselves.
+// install creates the rendered objects of the cluster and of an overlay, except the DaemonSet, since most
+// tests start agents themselves.
 func (w *world) install(overlay string) {
 	w.t.Helper()
-	for _, o := range w.objects(overlay) {
+	for _, o := range append(w.objects("cluster"), w.objects(filepath.Join("overlays", overlay))...) {
 		if o["kind"] != "DaemonSet" {
 			w.do(http.MethodPost, place(o), o)
 		}
 	}
 }
 
-func (w *world) objects(overlay string) []object {
+func (w *world) objects(of string) []object {
 	w.t.Helper()
-	objects, err := rendered.Objects(filepath.Join(manifests, "overlays", overlay))
+	objects, err := rendered.Objects(filepath.Join(manifests, of))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func (w *world) objects(overlay string) []object {
 // rendered returns the object of a kind.
 func (w *world) rendered(overlay, kind string) object {
 	w.t.Helper()
-	for _, o := range w.objects(overlay) {
+	for _, o := range w.objects(filepath.Join("overlays", overlay)) {
 		if o["kind"] == kind {
 			return o
 		}

@@ -23,6 +23,8 @@ type API struct {
 	Evict func(name string) (code int, message string)
 	// After is called after each change of a node, with the lock held.
 	After func(t Tree, node Object)
+	// Deny, if set, reports whether a request lacks a right.
+	Deny func(request string) bool
 	// End, if set, reports whether a deleted pod ends immediately. Otherwise it terminates.
 	End func(pod Object) bool
 	// Old is set for a server without resource.k8s.io/v1.
@@ -168,7 +170,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	code, answer := a.serve(r.Method, path, query.Get("fieldSelector"), body)
+	code, answer := failure(403, "Forbidden", request+" is forbidden", nil)
+	if a.Deny == nil || !a.Deny(request) {
+		code, answer = a.serve(r.Method, path, query.Get("fieldSelector"), body)
+	}
 	if a.Meet != nil && a.Meet(request, true) {
 		panic(http.ErrAbortHandler)
 	}
