@@ -24,8 +24,9 @@ type move struct {
 	ended     *serviceRuns
 	caller    lease.Caller
 
-	from       string // the cgroup of the process before the move
-	usePIDFD   bool   // PID 1 accepts the pidfd of the process
+	devices    []string // patterns of other device nodes that leases may open
+	from       string   // the cgroup of the process before the move
+	usePIDFD   bool     // PID 1 accepts the pidfd of the process
 	properties []systemd.Property
 	notes      []string // the limits that no longer apply
 	err        error    // why these are not known
@@ -40,7 +41,7 @@ func (p *Partitions) Prepare(ctx context.Context, c lease.Caller) (lease.Snapsho
 		return lease.Snapshot{}, nil, err
 	}
 	pid1 := moveUnits{r.conn.Jobs, r.conn.Units, r.conn.Processes, r.conn.Cgroups, r.conn.Transients}
-	m := &move{host: p.host, processes: p.processes, log: p.log, conn: r.conn, pid1: pid1, ended: &p.ended, caller: c}
+	m := &move{host: p.host, processes: p.processes, log: p.log, conn: r.conn, pid1: pid1, ended: &p.ended, caller: c, devices: p.config().Leases.DevicesFor(c.Groups)}
 	var learned sync.WaitGroup
 	learned.Go(func() { m.err = m.learn(ctx, &p.origins, r.loaded) })
 	snapshot, _, err := p.collect(ctx, r)
@@ -169,7 +170,13 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 		extra = append(extra, systemd.Property{Name: "Delegate", Value: true})
 	}
 	extra = append(extra, dependencies(s)...)
-	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: s.Allow, Extra: extra}
+	allow, refused := s.Allow, []string(nil)
+	if len(allow) > 0 { // a process that waits can open no device
+		var others []string
+		others, refused = OtherDevices(m.host, m.devices)
+		allow = slices.Concat(allow, others)
+	}
+	scope := systemd.Scope{Name: s.Unit, Description: s.Description, Slice: systemd.LeaseConfinement().Slice, PID: uint32(m.caller.PID), Allow: allow, Extra: extra}
 	if m.usePIDFD {
 		scope.PIDFD = m.caller.Process.FD()
 	}
@@ -186,7 +193,7 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	if err == nil {
 		err = m.processes.inside(m.caller.PID, s.Unit)
 	}
-	notes := slices.Clone(m.notes)
+	notes := slices.Concat(m.notes, refused)
 	for _, node := range MissingNodes(m.host, s.Allow) {
 		notes = append(notes, node+": does not exist, and a lease cannot open a node that is created later")
 	}

@@ -93,6 +93,9 @@ var bad = []struct{ name, text, want string }{
 :7: profiles.x.skip = -1: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :8: profiles.x.skip = "gpu0": not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0
 :9: profiles.x.skip = true: not a GPU; accepted: PCI addresses such as "0000:0c:00.0", indices in PCI order such as 0`},
+	{"a GPU's device for leases", "[leases]\ndevices = [\"/dev/fuse\",\n \"/dev/kfd\"]\n[leases.groups.mpi]\ndevices = [\"/dev/n*\"]",
+		`:3: leases.devices = "/dev/kfd": device nodes of GPUs, of memory, or in a directory that users can write; accepted: device nodes that belong to no GPU, such as "/dev/fuse" or "/dev/infiniband/uverbs*"
+:5: leases.groups.mpi.devices = "/dev/n*": also matches device nodes of GPUs, or of memory; accepted: device nodes that belong to no GPU, such as "/dev/fuse" or "/dev/infiniband/uverbs*"`},
 	{"no directory for metrics", "[metrics]\ntextfile = \"metrics/\"", `:2: metrics.textfile = "metrics/": not a clean absolute path; accepted: a directory such as "/var/lib/node_exporter/textfile", "off", or "" for the usual one`},
 	{"unknown discovery", "[clients]\ndiscover = \"on\"", `:2: clients.discover = "on": not a known value; accepted: report, include, off`},
 	{"not TOML", "version = 1\nprofile = cpx", `:2: not TOML: expected value but found "cpx" instead`},

@@ -23,6 +23,7 @@ type Leases struct {
 	MaxTime      time.Duration // maximum duration of a lease; 0 for no limit
 	HeldMemory   HeldMemory    // what is done with GPUs with memory that no process holds
 	Clean        Cleaning      // whether a partition is cleaned between two holders
+	Devices      []string      // patterns of other device nodes that leases may open
 	Groups       []GroupLimits // by name
 }
 
@@ -52,6 +53,18 @@ type GroupLimits struct {
 	PerUser int           // maximum number of partitions of a member; 0 for no limit
 	Total   int           // maximum number of partitions of all members together; 0 for no limit
 	MaxTime time.Duration // maximum duration of a member's lease; 0 for no limit
+	Devices []string      // patterns of device nodes that the leases of members may open too
+}
+
+// DevicesFor returns the patterns of other device nodes that the leases of a member of these groups may open.
+func (l Leases) DevicesFor(groups []string) []string {
+	out := slices.Clone(l.Devices)
+	for _, g := range l.Groups {
+		if slices.Contains(groups, g.Name) {
+			out = append(out, g.Devices...)
+		}
+	}
+	return out
 }
 
 // leaseTimeLimit is the largest configurable duration of a lease.
@@ -74,10 +87,12 @@ func leases() rule.Rule {
 		"max-time":           leaseTime(),
 		"held-memory":        rule.OneOf("a known value", LastHeldMemory, RefuseHeldMemory, IgnoreHeldMemory),
 		"clean":              cleaning(),
+		"devices":            leaseDevices(),
 		"groups": rule.Tables(groupName, rule.Table(map[string]rule.Rule{
 			"max-per-user": rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-total":    rule.Scalar("an integer", rule.Between(0, maxPartitions)),
 			"max-time":     leaseTime(),
+			"devices":      leaseDevices(),
 		}, nil)),
 	}, leaseTimes)
 }
@@ -144,6 +159,7 @@ func readLeases(n *source.Node) Leases {
 	if clean := n.At("clean"); clean != nil {
 		l.Clean = Cleaning(fmt.Sprint(clean.Value))
 	}
+	l.Devices = readDevices(n.At("devices"))
 	if idle := n.At("idle-time"); idle != nil {
 		l.IdleTime = readTime(idle)
 	}
@@ -155,7 +171,7 @@ func readLeases(n *source.Node) Leases {
 	rule.ReadInt(n.At("shares"), &l.Shares)
 	groups := source.Children(n.At("groups"))
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		g := GroupLimits{Name: name, MaxTime: readTime(groups[name].At("max-time"))}
+		g := GroupLimits{Name: name, MaxTime: readTime(groups[name].At("max-time")), Devices: readDevices(groups[name].At("devices"))}
 		rule.ReadInt(groups[name].At("max-per-user"), &g.PerUser)
 		rule.ReadInt(groups[name].At("max-total"), &g.Total)
 		l.Groups = append(l.Groups, g)
@@ -183,8 +199,12 @@ func (l Leases) format(b *strings.Builder) {
 		pair{"default-time", source.Quote(l.DefaultTime.String()), l.DefaultTime != 0},
 		pair{"max-time", source.Quote(l.MaxTime.String()), l.MaxTime != 0},
 		pair{"held-memory", source.Quote(string(l.HeldMemory)), l.HeldMemory != d.HeldMemory},
-		pair{"clean", l.Clean.text(), l.Clean != d.Clean})
+		pair{"clean", l.Clean.text(), l.Clean != d.Clean},
+		pair{"devices", source.Array(l.Devices, source.Quote), len(l.Devices) > 0})
 	for _, g := range l.Groups {
 		fmt.Fprintf(b, "\n[%s]\nmax-per-user = %d\nmax-total = %d\nmax-time = %s\n", source.DottedKey("leases.groups", g.Name), g.PerUser, g.Total, source.Quote(g.MaxTime.String()))
+		if len(g.Devices) > 0 {
+			fmt.Fprintf(b, "devices = %s\n", source.Array(g.Devices, source.Quote))
+		}
 	}
 }

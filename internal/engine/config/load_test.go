@@ -44,7 +44,7 @@ func TestLoad_EveryKey(t *testing.T) {
 			"whole": {Name: "whole", Compute: partition.CPX, Memory: partition.NPS4, Settings: partition.Settings{Allocation: partition.All, Isolation: partition.Isolated}},
 			"mixed": mixed,
 		},
-		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:85", "mixed": "/etc/dcm/dcm.toml:91"},
+		Origin:   map[string]string{"whole": "/etc/dcm/dcm.toml:87", "mixed": "/etc/dcm/dcm.toml:93"},
 		Clients:  []string{"amd-metrics-exporter.service", "gpuagent.service", "vllm@.service", "vllm@7b.service", "feed.socket", "app.v2.service"},
 		Require:  true,
 		Discover: config.Include,
@@ -56,8 +56,8 @@ func TestLoad_EveryKey(t *testing.T) {
 		SettleTime: time.Minute, Budgets: []config.Budget{{Units: []string{"vllm@*.service"}, MaxDown: 2, Source: got.Budgets[0].Source}}, Warnings: got.Warnings,
 		Drift: config.Report, Backend: config.AMDSMI, Library: "/opt/rocm/lib/libamd_smi.so", Count: 8,
 		Metrics: "/var/lib/node_exporter", Agent: true,
-		Leases: config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 10 * time.Minute, DwellTime: 30 * time.Second, HeldMemory: config.RefuseHeldMemory, Clean: config.CleanRequired, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
-			{Name: "1005", MaxTime: 30 * time.Minute}, {Name: "course", PerUser: 2, Total: 16}}},
+		Leases: config.Leases{PerUser: 8, SlotsPerUser: 16, IdleTime: 10 * time.Minute, DwellTime: 30 * time.Second, HeldMemory: config.RefuseHeldMemory, Clean: config.CleanRequired, Devices: []string{"/dev/infiniband/uverbs*", "/dev/fuse"}, Shares: 4, DefaultTime: 90 * time.Minute, MaxTime: 24 * time.Hour, Groups: []config.GroupLimits{
+			{Name: "1005", MaxTime: 30 * time.Minute, Devices: []string{"/dev/net/tun"}}, {Name: "course", PerUser: 2, Total: 16}}},
 		UserReservations: []config.UserReservation{{User: "alice", GPUs: []partition.Selector{{Index: 0}}, Hours: got.UserReservations[0].Hours, Source: got.UserReservations[0].Source}},
 		Observers:        []string{"amd-metrics-exporter.service"},
 		Reservations: []config.Reservation{{Name: "vllm-7b", Unit: "vllm@7b.service", Partitions: 2, Place: "link", Exclusive: true, Sought: partition.Criteria{Vendor: partition.AMD, Mode: "CPX"},

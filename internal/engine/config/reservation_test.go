@@ -163,7 +163,7 @@ func TestLoad_BadReservations(t *testing.T) {
 		{"[leases]\nmax-time = \"1d\"\n", `:2: leases.max-time = "1d": not a duration; accepted: a duration from 1s`},
 		{"[leases]\nmax-time = \"-1h\"\n", `:2: leases.max-time = "-1h": out of range`},
 		{"[leases]\nmax-time = \"2h\"\ndefault-time = \"3h\"\n", `:3: leases.default-time = "3h": longer than max-time; accepted: at most "2h"`},
-		{"[leases.groups.course]\nmax-per-group = 8\n", `:2: leases.groups.course.max-per-group = 8: unknown key; accepted: max-per-user, max-time, max-total`},
+		{"[leases.groups.course]\nmax-per-group = 8\n", `:2: leases.groups.course.max-per-group = 8: unknown key; accepted: devices, max-per-user, max-time, max-total`},
 		{"[leases.groups.course]\nmax-total = 2000\n", ":2: leases.groups.course.max-total = 2000: out of range; accepted: 0 to 1024"},
 		{"[leases.groups]\ncourse = 8\n", ":2: leases.groups.course = 8: must be a table, not an integer"},
 		{"[leases.groups.\"a:b\"]\n", `:1: leases.groups."a:b": not a valid group name; accepted: a group's name or number`},

@@ -33,6 +33,7 @@ idle-time = "10m"
 dwell-time = "30s"
 held-memory = "refuse"
 clean = "required"
+devices = ["/dev/infiniband/uverbs*", "/dev/fuse"]
 default-time = "90m"
 max-time = "24h"
 shares = 4
@@ -42,6 +43,7 @@ max-per-user = 2
 max-total = 16
 [leases.groups.1005]
 max-time = "30m"
+devices = ["/dev/net/tun"]
 
 [guard]
 observers = ["amd-metrics-exporter"]
