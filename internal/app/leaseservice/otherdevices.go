@@ -14,10 +14,7 @@ import (
 	"dcm/internal/sanitize"
 )
 
-// MaxOtherDevices is the number of other device nodes that a lease or a service may open.
-const MaxOtherDevices = 64
-
-// OtherDevices returns the character devices of the host that match the patterns of [leases], with links resolved. refused
+// OtherDevices returns the character devices of the host that match patterns of the configuration, with links resolved. refused
 // has a message for each that it leaves out, such as a link to a GPU's node.
 func OtherDevices(h *host.Host, patterns []string) (nodes, refused []string) {
 	if len(patterns) == 0 {
@@ -40,15 +37,15 @@ func (o otherDevices) find(patterns []string) (nodes, refused []string) {
 			node, why := o.check(path)
 			switch {
 			case why != "":
-				refused = append(refused, fmt.Sprintf("%s: leases cannot open it by devices in [leases]: %s", o.name(path), why))
+				refused = append(refused, fmt.Sprintf("%s: cannot be opened by devices = in the configuration: %s", o.name(path), why))
 			case !slices.Contains(nodes, node):
 				nodes = append(nodes, node)
 			}
 		}
 	}
-	if n := len(nodes); n > MaxOtherDevices {
-		nodes = nodes[:MaxOtherDevices]
-		refused = append(refused, fmt.Sprintf("devices in [leases]: too many nodes match (found %d, want at most %d)", n, MaxOtherDevices))
+	if n := len(nodes); n > config.MaxOtherDevices {
+		nodes = nodes[:config.MaxOtherDevices]
+		refused = append(refused, fmt.Sprintf("devices in the configuration: too many nodes match (found %d, want at most %d)", n, config.MaxOtherDevices))
 	}
 	return nodes, refused
 }

@@ -30,7 +30,7 @@ func TestOtherDevices_Find(t *testing.T) {
 		n, ok := numbers[strings.TrimPrefix(path, root+"/")]
 		return n, ok
 	}}
-	const no = ": leases cannot open it by devices in [leases]: "
+	const no = ": cannot be opened by devices = in the configuration: "
 	for pattern, want := range map[string]struct{ Nodes, Refused []string }{
 		"/dev/fuse":          {Nodes: []string{"/dev/fuse"}},
 		"/dev/absent":        {},

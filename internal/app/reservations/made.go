@@ -3,6 +3,7 @@ package reservations
 import (
 	"slices"
 
+	"dcm/internal/app/leaseservice"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -11,15 +12,15 @@ import (
 
 // toMake returns the entry of a reservation whose unit creates its partition.
 func toMake(r config.Reservation) runstate.Reservation {
-	return runstate.Reservation{Name: r.Name, Unit: r.Unit, Make: r.Make, Partitions: []string{}, Asks: r.Asks()}
+	return runstate.Reservation{Name: r.Name, Unit: r.Unit, Make: r.Make, Partitions: []string{}, Devices: r.Devices, Asks: r.Asks()}
 }
 
 // addMade sets the partitions of the reservations whose units create them. It returns the nodes by the name of
-// the directory below /dev/dcm.
-func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (nodes map[string][]string, err error) {
-	nodes = make(map[string][]string)
+// the directory below /dev/dcm, and those of other devices.
+func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (nodes, others map[string][]string, err error) {
+	nodes, others = make(map[string][]string), make(map[string][]string)
 	if !slices.ContainsFunc(all, func(r runstate.Reservation) bool { return r.Make != "" }) {
-		return nodes, nil
+		return nodes, others, nil
 	}
 	claims, err := host.Claims(s.Host).List()
 	ofUnit := func(unit string) int {
@@ -37,17 +38,27 @@ func (s Publisher) addMade(all []runstate.Reservation, parts []runstate.Part) (n
 				continue
 			}
 			r.Partitions, r.Reason = append(r.Partitions, parts[at].Name), r.Make+" was created when the unit started"
-			nodes[unitname.MadeDir(r.Name, r.Unit, n.Lease)] = []string{parts[at].Render}
+			dir := unitname.MadeDir(r.Name, r.Unit, n.Lease)
+			nodes[dir], others[dir] = []string{parts[at].Render}, s.otherDevices(*r)
 		}
 	}
-	return nodes, err
+	return nodes, others, err
 }
 
-// companionLinks returns the links to the companion nodes of partitions.
-func companionLinks(parts []runstate.Part, nodes map[string][]string) map[string][]string {
+// otherDevices returns the nodes of other devices that the unit of a reservation may open.
+func (s Publisher) otherDevices(r runstate.Reservation) []string {
+	nodes, refused := leaseservice.OtherDevices(s.Host, r.Devices)
+	for _, text := range refused {
+		s.Log.Warn("reservation "+r.Name+": "+text, "reservation", r.Name, "unit", r.Unit)
+	}
+	return nodes
+}
+
+// companionLinks returns the links to the companion nodes of partitions, and to other devices.
+func companionLinks(parts []runstate.Part, nodes, others map[string][]string) map[string][]string {
 	out := make(map[string][]string)
 	for name, own := range nodes {
-		if also := sharedNodes(parts, own); len(also) > 0 {
+		if also := slices.Concat(sharedNodes(parts, own), others[name]); len(also) > 0 {
 			out[name+unitname.CompanionSuffix] = also
 		}
 	}

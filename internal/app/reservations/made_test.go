@@ -40,7 +40,7 @@ func TestAddMade(t *testing.T) {
 		{Name: "one", Unit: "one.service", Make: "2g.20gb"},
 		{Name: "idle", Unit: "idle.service", Make: "2g.20gb"},
 	}
-	nodes, err := Publisher{Host: h}.addMade(all, parts)
+	nodes, others, err := Publisher{Host: h}.addMade(all, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,9 @@ func TestAddMade(t *testing.T) {
 	if diff := cmp.Diff([][]string{{parts[2].Name, parts[3].Name}, {"kept"}, {parts[0].Name}, {}}, got); diff != "" {
 		t.Errorf("partitions (-want +got):\n%s", diff)
 	}
-	links := companionLinks(parts, nodes)
-	if diff := cmp.Diff([]string{"/dev/nvidiactl"}, links["each:a.beside"]); diff != "" || len(links) != 3 {
+	others["each:a"] = []string{"/dev/fuse"}
+	links := companionLinks(parts, nodes, others)
+	if diff := cmp.Diff([]string{"/dev/nvidiactl", "/dev/fuse"}, links["each:a.beside"]); diff != "" || len(links) != 3 {
 		t.Errorf("companion nodes: got %q", links)
 	}
 }

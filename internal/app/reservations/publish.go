@@ -121,7 +121,7 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 	cleaning, err := s.cleaning(ctx, devices)
 	errs = append(errs, err)
 	granted, unmet := cleaning.Reserve(p.Parts, wants(s.Reserved, s.Kept, p.Parts, devices, s.late(devices), s.Log), now, taken)
-	nodes, shared := make(map[string][]string), make(map[string][]string)
+	nodes, others := make(map[string][]string), make(map[string][]string)
 	for _, r := range s.Reserved {
 		if r.Make != "" {
 			p.Reservations = append(p.Reservations, toMake(r))
@@ -132,21 +132,21 @@ func (s Publisher) Publish(ctx context.Context) (unmet, err error) {
 		for _, node := range leaseservice.MissingNodes(s.Host, sharedNodes(p.Parts, g.Nodes)) {
 			s.Log.Warn(fmt.Sprintf("%s: does not exist, and reservation %s cannot open it if it is created later; create it at boot", node, r.Name), "reservation", r.Name, "unit", r.Unit)
 		}
-		if also := sharedNodes(p.Parts, g.Nodes); len(also) > 0 {
-			shared[r.Name+unitname.CompanionSuffix] = also
-		}
 		s.logChoice(r, g, now[r.Name])
-		p.Reservations = append(p.Reservations, runstate.Reservation{
-			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Asks: r.Asks(),
-		})
+		chosen := runstate.Reservation{
+			Name: r.Name, Unit: r.Unit, Wants: wanted(r), Partitions: g.Partitions, Exclusive: r.Exclusive, Share: r.Share, Reason: g.Reason, Devices: r.Devices, Asks: r.Asks(),
+		}
+		others[r.Name] = s.otherDevices(chosen)
+		p.Reservations = append(p.Reservations, chosen)
 	}
 	if last, err := runstate.ReadPartitions(s.Host.Runtime()); err == nil && last != nil {
 		logRemoved(s.Log, last.Reservations, p.Reservations)
 	}
-	made, err := s.addMade(p.Reservations, p.Parts)
+	made, madeOthers, err := s.addMade(p.Reservations, p.Parts)
 	errs = append(errs, err)
 	maps.Copy(nodes, made)
-	maps.Copy(shared, companionLinks(p.Parts, made))
+	maps.Copy(others, madeOthers)
+	shared := companionLinks(p.Parts, nodes, others)
 	errs = append(errs,
 		links.Write(merged(nodes, shared)),
 		cdi.Write(s.Host.Path("run/cdi"), containers(p, nodes)),
@@ -177,7 +177,7 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 	if p.Modes, p.Parts = modesOf(devices), partsOf(devices); s.GPU != "" {
 		s.addOthers(&p, last)
 	}
-	made, err := s.addMade(p.Reservations, p.Parts)
+	made, others, err := s.addMade(p.Reservations, p.Parts)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s Publisher) PublishParts(ctx context.Context) error {
 		own, _ := strings.CutSuffix(name, unitname.CompanionSuffix)
 		return !slices.ContainsFunc(p.Reservations, func(r runstate.Reservation) bool { return r.Name == own && r.Make == "" })
 	})
-	maps.Copy(nodes, merged(made, companionLinks(p.Parts, made)))
+	maps.Copy(nodes, merged(made, companionLinks(p.Parts, made, others)))
 	written := links.Write(nodes)
 	maps.DeleteFunc(nodes, func(name string, _ []string) bool { return strings.HasSuffix(name, unitname.CompanionSuffix) })
 	return errors.Join(

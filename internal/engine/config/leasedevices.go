@@ -9,7 +9,10 @@ import (
 	"dcm/internal/engine/config/source"
 )
 
-// leaseDevices is the rule of the other device nodes that leases may open.
+// MaxOtherDevices is the number of other device nodes that a lease or a service may open.
+const MaxOtherDevices = 64
+
+// leaseDevices is the rule of the other device nodes that leases, or a service with a reservation, may open.
 func leaseDevices() rule.Rule {
 	return rule.List(rule.Scalar("a string", devicePattern), nil)
 }

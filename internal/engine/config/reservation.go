@@ -23,6 +23,7 @@ type Reservation struct {
 	Make       string // MIG profile of the instance that is created when Unit, or an instance of it, starts; "" for none
 	GPUs       []partition.Selector
 	Sought     partition.Criteria // required kind of the partitions
+	Devices    []string           // patterns of other device nodes that Unit may open
 	Source     string             // file:line
 	Broken     bool               // the entry has errors, and the unit gets no partition
 }
@@ -41,12 +42,14 @@ func (r Reservation) Asks() string {
 	if r.Whole {
 		return fmt.Sprintf("%s all of %v", r.Unit, r.GPUs)
 	}
-	if r.Make != "" {
-		return fmt.Sprintf("%s makes %s on %v", r.Unit, r.Make, r.GPUs)
-	}
 	text := fmt.Sprintf("%s %d %s %t %d %v", r.Unit, r.Partitions, r.Place, r.Exclusive, r.Share, r.GPUs)
-	if !r.Sought.Any() {
+	if r.Make != "" {
+		text = fmt.Sprintf("%s makes %s on %v", r.Unit, r.Make, r.GPUs)
+	} else if !r.Sought.Any() {
 		text += " " + r.Sought.String()
+	}
+	if len(r.Devices) > 0 {
+		text += fmt.Sprintf(" with %q", r.Devices)
 	}
 	return text
 }
@@ -75,6 +78,9 @@ func (r Reservation) format() string {
 	if len(r.GPUs) > 0 {
 		fmt.Fprintf(&b, "gpus = %s\n", source.Array(r.GPUs, rule.FormatSelector))
 	}
+	if len(r.Devices) > 0 {
+		fmt.Fprintf(&b, "devices = %s\n", source.Array(r.Devices, source.Quote))
+	}
 	return b.String()
 }
 
@@ -96,6 +102,7 @@ func reservations() rule.Rule {
 		"vendor":     rule.OneOf("a vendor", partition.AMD.Name(), partition.NVIDIA.Name()),
 		"mode":       rule.Scalar("a string", soughtMode),
 		"make":       rule.Scalar("a string", madeProfile),
+		"devices":    leaseDevices(),
 		"user":       rule.Scalar("a string", userName),
 		"when":       rule.Scalar("a string", reservedHours),
 	}, oneReservation), nil)
@@ -163,6 +170,9 @@ func oneReservation(c *rule.Checker, key string, n *source.Node) {
 			c.Fail(mode, source.DottedKey(key, "mode"), &source.Fault{Text: err.Error()})
 		}
 	}
+	if devices := n.At("devices"); devices != nil && n.At("unit") == nil {
+		c.Fail(devices, source.DottedKey(key, "devices"), &source.Fault{Text: "devices is valid only with unit", Accepted: `unit = "vllm.service"`})
+	}
 	if n.At("partitions") == nil && n.At("make") == nil {
 		c.Fail(n, key, &source.Fault{Text: "partitions is missing", Accepted: "partitions = 2"})
 	}
@@ -206,6 +216,7 @@ func reservation(n *source.Node) Reservation {
 		r.Share = int(v.Value.(int64))
 	}
 	rule.Read(n.At("make"), &r.Make)
+	r.Devices = readDevices(n.At("devices"))
 	return r
 }
 

@@ -140,6 +140,8 @@ func TestLoad_BadReservations(t *testing.T) {
 		{"[[reservation]]\nunit = \"a@.service\"\npartitions = 1\n", "a template needs share; accepted: an instance, such as a@a.service"},
 		{"[[reservation]]\nunit = \"a@\"\npartitions = 1\nshare = 1\n", ":4: reservation.share = 1: out of range; accepted: 2 to 64"},
 		{"[[reservation]]\nunit = \"a\"\npartitions = 1\nshare = 2\n", `:4: reservation.share = 2: share is valid only with a template; accepted: unit = "vllm@.service"`},
+		{"[[reservation]]\nname = \"a\"\npartitions = 1\ndevices = [\"/dev/fuse\"]\n", `:4: reservation.devices: devices is valid only with unit; accepted: unit = "vllm.service"`},
+		{"[[reservation]]\nunit = \"a\"\npartitions = 1\ndevices = [\"/dev/dri/*\"]\n", `:4: reservation.devices = "/dev/dri/*": device nodes of GPUs`},
 		{"[[reservation]]\nname = \"a\"\npartitions = 1\nshare = 2\n", "share is valid only with a template"},
 		{"[[reservation]]\nunit = \"a.socket\"\npartitions = 1\n", "not a service"},
 		{"[[reservation]]\nunit = \"dcm-apply\"\npartitions = 1\n", "dcm's own unit"},

@@ -87,10 +87,11 @@ type Reservation struct {
 	Wants      int      `json:"wants"`
 	Partitions []string `json:"partitions"` // none, if it could not be met
 	Exclusive  bool     `json:"exclusive"`
-	Share      int      `json:"share"`          // number of instances of Unit that share them; 0: one service
-	Reason     string   `json:"reason"`         // of the choice, or why there is none
-	Make       string   `json:"make,omitempty"` // MIG profile of the instance that the start of Unit creates; Wants is 0 then
-	Asks       string   `json:"asks"`           // its settings, to detect a change
+	Share      int      `json:"share"`             // number of instances of Unit that share them; 0: one service
+	Reason     string   `json:"reason"`            // of the choice, or why there is none
+	Make       string   `json:"make,omitempty"`    // MIG profile of the instance that the start of Unit creates; Wants is 0 then
+	Devices    []string `json:"devices,omitempty"` // patterns of other device nodes that Unit may open
+	Asks       string   `json:"asks"`              // its settings, to detect a change
 }
 
 // PartitionsIn returns PartitionsFile in the runtime directory.

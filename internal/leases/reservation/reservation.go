@@ -70,6 +70,9 @@ func AddReservations(h *host.Host, o systemd.Order, list []config.Reservation) s
 		if len(o.Needs) > 0 {
 			one.CompanionLinks = 3 + 2*one.Count // upper bound: three common nodes, and two of each partition
 		}
+		if len(r.Devices) > 0 {
+			one.CompanionLinks += config.MaxOtherDevices
+		}
 		one.Changed = lost || chosen && (!had || before.Asks != r.Asks())
 		one.Slice = sliceOf(h, r, false)
 		o.Reserved = append(o.Reserved, one)

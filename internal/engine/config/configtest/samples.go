@@ -62,6 +62,7 @@ vendor = "amd"
 mode = "CPX"
 exclusive = true
 gpus = [1]
+devices = ["/dev/infiniband/uverbs*"]
 [[reservation]]
 unit = "notebook@"
 partitions = 1
