@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"dcm/internal/app/plan"
 	"dcm/internal/engine/config"
@@ -57,7 +58,7 @@ func (c *effectiveConfig) load() (daemon.Settings, error) {
 	paths := config.DefaultPaths(c.host.Root)
 	if cfg.Ended != "" {
 		c.log.Info(cfg.Ended)
-		if err := selection.ClearRuntime(paths); err != nil {
+		if err := selection.EndRuntime(paths); err != nil {
 			c.log.Warn(err.Error()) // it does not count all the same
 		}
 	}
@@ -80,14 +81,27 @@ func (c *effectiveConfig) lastGood() (daemon.Settings, error) {
 
 func settings(h *host.Host, cfg *config.Config) daemon.Settings {
 	order := reservation.Order(h, cfg)
+	by, expired := confirmation(cfg)
 	return daemon.Settings{
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg),
+		ConfirmBy: by, Expired: expired,
 		Require: cfg.Require, Order: order, Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Suggest: cfg.Discover == config.Suggest, Include: cfg.Discover == config.Include,
 		Budgets: plan.Budgets(cfg), SettleTime: cfg.SettleTime,
 		Rest: rest(cfg),
 	}
+}
+
+// confirmation returns until when the selection has to be confirmed, or why the former one is selected again.
+func confirmation(cfg *config.Config) (by time.Time, expired string) {
+	if cfg.Unconfirmed != nil {
+		by = cfg.Unconfirmed.Deadline
+	}
+	if cfg.Expired != nil {
+		expired = cfg.Expired.Why()
+	}
+	return by, expired
 }
 
 // rest is what affects a run and not the daemon: after an edit of it the daemon tries again what

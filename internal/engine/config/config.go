@@ -23,7 +23,9 @@ type Config struct {
 	Source        string            // place of the selection, "/etc/dcm/dcm.toml:7" or "kernel command line"; "" for none
 	Persistent    string            // the profile that the persistent files select
 	LastingSource string            // place of the persistent selection
-	Ended         string            // message about a selection until reboot that has ended; [selection.ClearRuntime] removes it
+	Ended         string            // message about a selection until reboot that has ended; [selection.EndRuntime] removes it
+	Unconfirmed   *Unconfirmed      // the selection, if it ends unless it is confirmed; nil otherwise
+	Expired       *Unconfirmed      // the selection that has ended because it was not confirmed; nil otherwise
 
 	Profiles map[string]partition.Profile // the defined profiles
 	Unusable map[string]*source.Errors    // profiles of the Kubernetes form that have errors

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
@@ -32,7 +33,7 @@ func Effective(p Paths) ([]Setting, error) {
 		return nil, err
 	}
 	layers, problems := p.layers()
-	sum := merge(&rule.Checker{}, layers, len(problems) == 0).sum
+	sum := merge(&rule.Checker{}, layers, len(problems) == 0, time.Now()).sum
 	if table := source.Children(sum); cfg.Source == CommandLine {
 		table["profile"] = &source.Node{File: CommandLine, Value: OrNone(cfg.Selected)}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
@@ -45,7 +46,7 @@ func LoadFile(p Paths, file string) (*Config, error) {
 // assemble merges and checks layers. problems are those of files that could not be read.
 func assemble(layers []layer, problems []source.Problem, cmdline string) (*Config, error) {
 	c := &rule.Checker{Problems: problems}
-	all := merge(c, layers, len(problems) == 0)
+	all := merge(c, layers, len(problems) == 0, time.Now())
 	sum := all.sum
 	checkProfiles(c, sum)
 	checkClients(c, sum.At("client"))
@@ -59,6 +60,7 @@ func assemble(layers []layer, problems []source.Problem, cmdline string) (*Confi
 	cfg.Selected, cfg.Source, cfg.Warnings = pick.name, pick.source, c.Warnings
 	warnBudgets(cfg)
 	cfg.Persistent, cfg.LastingSource, cfg.Ended = all.lasting.name, all.lasting.source, all.ended
+	cfg.Unconfirmed, cfg.Expired = all.unconfirmed, all.expired
 	if pick.name != "" {
 		var err error
 		if cfg.Profile, err = cfg.Lookup(pick.name); err != nil { // two that cannot be joined: other names are checked before

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dcm/internal/engine/config/rule"
 	"dcm/internal/engine/config/source"
@@ -15,10 +16,14 @@ type merged struct {
 	whole   bool   // all layers could be read, except that of agents
 	lasting choice // of the layers that outlast the boot
 	ended   string // why a selection until reboot has ended; "" if it has not
+
+	unconfirmed *Unconfirmed // before its deadline; nil if there is none
+	expired     *Unconfirmed // after its deadline; nil if there is none
 }
 
-// merge checks the layers by themselves and merges them. whole is false if a file could not be read.
-func merge(c *rule.Checker, layers []layer, whole bool) merged {
+// merge checks the layers by themselves and merges them. whole is false if a file could not be read. Unconfirmed
+// selections whose deadline is before now do not count.
+func merge(c *rule.Checker, layers []layer, whole bool, now time.Time) merged {
 	m := merged{sum: &source.Node{Value: source.Table{}}, whole: whole}
 	for i, root := range readForms(c, layers) {
 		l := layers[i]
@@ -30,7 +35,7 @@ func merge(c *rule.Checker, layers []layer, whole bool) merged {
 			m.sum = withoutRedefined(c, m.sum, root)
 		}
 		if l.runtime {
-			if m.ended = over(root, m.lasting); m.ended != "" {
+			if root = m.current(root, now); root == nil {
 				continue
 			}
 		} else {
@@ -43,6 +48,20 @@ func merge(c *rule.Checker, layers []layer, whole bool) merged {
 		}
 	}
 	return m
+}
+
+// current returns the document of a runtime layer without what has ended, nil if nothing is left.
+func (m *merged) current(root *source.Node, now time.Time) *source.Node {
+	if m.ended = over(root, m.lasting); m.ended != "" {
+		return nil
+	}
+	u := unconfirmedOf(root, m.lasting)
+	if !u.expired(now) {
+		m.unconfirmed = u
+		return withoutConfirm(root)
+	}
+	m.expired, m.ended = u, u.ended()
+	return withFormer(root)
 }
 
 // over returns a message if a selection until reboot has ended, because the persistent files no

@@ -67,6 +67,11 @@ func selectionSchema() rule.Rule {
 		"version": rule.Scalar("the integer 1", version),
 		"profile": rule.Scalar("a string", rule.Selectable),
 		"instead": rule.Scalar("a string", rule.Selectable),
+
+		KeyConfirmBy:     rule.Scalar("a string", deadline),
+		KeyConfirmWithin: confirmWindow(),
+		KeyPermanent:     rule.Boolean(),
+		KeyOtherwise:     rule.Scalar("a string", rule.Selectable),
 	}, nil)
 }
 

@@ -5,6 +5,7 @@
 //	run.go          waits for events
 //	look.go         starts a pass after an event
 //	announce.go     takes up the selections of commands
+//	deadline.go     ends a selection that was not confirmed
 //	decide.go       one pass: a comparison, and at most one restart
 //	restart.go      decides whether a restart would help
 //	scope.go        chooses the units that it concerns
@@ -38,13 +39,16 @@ type Settings struct {
 	Selected    bool   // a profile is selected; otherwise the GPUs are left alone
 	Source      string // what selected it
 	UntilReboot bool   // the selection ends at the next boot
-	Require     bool
-	Order       systemd.Order // what the generator writes; its Clients are restarted around a change
-	Rest        string        // all other settings of a run, as one text
-	Suggest     bool          // report the services that hold a GPU and could be clients
-	Include     bool          // make them clients
-	Warnings    []string
-	Timeout     time.Duration // how long to wait for the driver to bring its GPUs up
+
+	ConfirmBy time.Time // when the selection ends unless it is confirmed; zero if it need not be
+	Expired   string    // why the selection is the former one again; "" if it is not, or was before already
+	Require   bool
+	Order     systemd.Order // what the generator writes; its Clients are restarted around a change
+	Rest      string        // all other settings of a run, as one text
+	Suggest   bool          // report the services that hold a GPU and could be clients
+	Include   bool          // make them clients
+	Warnings  []string
+	Timeout   time.Duration // how long to wait for the driver to bring its GPUs up
 
 	Budgets    []Budget
 	SettleTime time.Duration // how long units have to be active before they count as up

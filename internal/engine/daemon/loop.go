@@ -25,6 +25,7 @@ type loop struct {
 	requests requests
 	drift    drift
 	waker    waker
+	deadline deadline
 	report   reporter
 	dropins  dropinLoader
 
@@ -105,6 +106,9 @@ func (l *loop) configure(ctx context.Context) error {
 		l.state.ageNotes()
 	}
 	l.state.choose(s)
+	if !s.same(l.settings) {
+		l.requests.note(runstate.Asked{Why: s.Expired})
+	}
 	l.adopt(s)
 	return nil
 }
@@ -112,6 +116,7 @@ func (l *loop) configure(ctx context.Context) error {
 // adopt makes settings effective.
 func (l *loop) adopt(s Settings) {
 	l.settings, l.usable = s, true
+	l.deadline.set(s.ConfirmBy)
 	l.log = l.Log.With("profile", s.Profile.Name)
 	l.report.log, l.state.log = l.log, l.log
 	l.state.Profile, l.state.Source, l.state.Warnings = s.Profile.Name, s.Source, slices.Concat(s.Warnings, l.hints)

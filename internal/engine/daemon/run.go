@@ -94,6 +94,8 @@ func (l *loop) event(ctx context.Context) error {
 		l.onRequest(ctx, r)
 	case <-l.waker.retry:
 		l.look(ctx, runstate.Asked{}) // the retry was reported with the failure
+	case <-l.deadline.wake:
+		l.onDeadline(ctx)
 	case why := <-l.waker.freed:
 		l.look(ctx, runstate.Asked{Why: why})
 	case why := <-l.waker.settled:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // same reports whether two settings have the same effect.
@@ -15,6 +16,7 @@ func (s Settings) same(other Settings) bool { return reflect.DeepEqual(s.request
 // that they come from, and the partitions chosen for reservations, which a run replaces.
 func (s Settings) request() Settings {
 	s.Source, s.UntilReboot, s.Warnings = "", false, nil
+	s.ConfirmBy, s.Expired = time.Time{}, ""
 	s.Order.Released = nil
 	s.Order.Reserved = slices.Clone(s.Order.Reserved)
 	for i := range s.Order.Reserved {

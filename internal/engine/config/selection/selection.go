@@ -32,31 +32,44 @@ func Select(p config.Paths, name string) error {
 }
 
 func selectPersistent(p config.Paths, name string) error {
-	if f := rule.Selectable(name); f != nil {
-		return errors.New(f.String())
-	}
-	file, err := openAdminFile(p)
+	file, text, err := preparePersistent(p, name)
 	if err != nil {
 		return err
 	}
-	text, err := source.SetKey(file.text, "profile", name)
-	if err != nil {
-		return fmt.Errorf("%s is unchanged: %w", p.Admin, err)
+	if err := file.replace(text); err != nil {
+		return err
+	}
+	return ClearRuntime(p)
+}
+
+// preparePersistent returns the administrator's file and the text that selects the profile. It fails if the text
+// would have no effect.
+func preparePersistent(p config.Paths, name string) (file admin, text string, err error) {
+	if f := rule.Selectable(name); f != nil {
+		return admin{}, "", errors.New(f.String())
+	}
+	if file, err = openAdminFile(p); err != nil {
+		return admin{}, "", err
+	}
+	if text, err = source.SetKey(file.text, "profile", name); err != nil {
+		return admin{}, "", fmt.Errorf("%s is unchanged: %w", p.Admin, err)
 	}
 	cfg, err := config.Load(p.With(p.Admin, text).Without(p.RuntimeSelection()))
 	if err != nil {
-		return fmt.Errorf("nothing was changed: %w", err)
+		return admin{}, "", fmt.Errorf("nothing was changed: %w", err)
 	}
+	return file, text, preceded(p, cfg)
+}
+
+// preceded returns an error if another place than the administrator's file selects the profile.
+func preceded(p config.Paths, cfg *config.Config) error {
 	if strings.HasPrefix(cfg.Source, p.Agent+":") {
 		return fmt.Errorf("nothing was changed: an agent selected %s (%s), which has precedence over %s. hint: set enabled = false in [agent]", config.OrNone(cfg.Selected), cfg.Source, p.Admin)
 	}
 	if over := precedingSource(p, cfg.Source); over != "" {
 		return fmt.Errorf("nothing was changed: %s selects %s, which has precedence over %s. hint: change it there", over, config.OrNone(cfg.Selected), p.Admin)
 	}
-	if err := file.replace(text); err != nil {
-		return err
-	}
-	return ClearRuntime(p)
+	return nil
 }
 
 // precedingSource returns at if it has precedence over dcm.toml; otherwise "".
@@ -70,13 +83,14 @@ func precedingSource(p config.Paths, at string) string {
 // SelectRuntime selects the profile until reboot, until the persistent selection changes, or until
 // [ClearRuntime].
 func SelectRuntime(p config.Paths, name string) error {
-	if err := withLock(p, func() error { return selectRuntime(p, name) }); err != nil {
+	if err := withLock(p, func() error { return selectRuntime(p, name, "") }); err != nil {
 		return fmt.Errorf("cannot select profile %s until reboot: %w", source.QuoteShort(name), err)
 	}
 	return nil
 }
 
-func selectRuntime(p config.Paths, name string) error {
+// selectRuntime selects the profile until reboot. terms are further lines of the file.
+func selectRuntime(p config.Paths, name, terms string) error {
 	if f := rule.Selectable(name); f != nil {
 		return errors.New(f.String())
 	}
@@ -87,7 +101,7 @@ func selectRuntime(p config.Paths, name string) error {
 	text := "# Written by \"dcm apply\". Effective until reboot, until the persistent selection\n" +
 		"# changes, or until \"dcm apply --clear\".\n" +
 		"profile = " + source.Quote(config.OrNone(name)) + "\n" +
-		"instead = " + source.Quote(config.OrNone(cfg.Persistent)) + "\n"
+		"instead = " + source.Quote(config.OrNone(cfg.Persistent)) + "\n" + terms
 	if cfg, err = config.Load(p.With(p.RuntimeSelection(), text)); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
