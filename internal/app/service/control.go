@@ -97,7 +97,10 @@ func (c control) Use(ctx context.Context, who dbusapi.Caller, chosen dbusapi.Sel
 	if profile == "" {
 		return "", errors.New("nothing was changed: no profile is named")
 	}
-	if chosen.UntilReboot {
+	switch {
+	case chosen.Confirm > 0:
+		called = "UseUntilConfirmed"
+	case chosen.UntilReboot:
 		called = "UseUntilReboot"
 	}
 	// The event of the written file may begin the run before the request does.
@@ -133,10 +136,23 @@ func (c control) choose(ctx context.Context, chosen dbusapi.Selection) error {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
-	if chosen.UntilReboot {
+	switch {
+	case chosen.Confirm > 0:
+		return selection.SelectUnconfirmed(config.DefaultPaths(c.host.Root), chosen.Profile, chosen.Confirm, !chosen.UntilReboot)
+	case chosen.UntilReboot:
 		return selection.SelectRuntime(config.DefaultPaths(c.host.Root), chosen.Profile)
 	}
 	return host.Select(c.host, chosen.Profile)
+}
+
+func (c control) Confirm(_ context.Context, _ dbusapi.Caller, profile string) error {
+	c.config.reading.Lock()
+	defer c.config.reading.Unlock()
+	_, err := selection.Confirm(config.DefaultPaths(c.host.Root), profile)
+	if errors.Is(err, selection.ErrNoneUnconfirmed) {
+		return &dbusapi.OvertakenError{Err: err}
+	}
+	return err
 }
 
 func (c control) Reload(ctx context.Context, who dbusapi.Caller) error {

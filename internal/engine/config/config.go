@@ -13,9 +13,6 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
-// None is the name that selects no profile, on the kernel command line and in the files.
-const None = rule.None
-
 // Config is the validated sum of all layers.
 type Config struct {
 	Profile       partition.Profile // the selected profile; zero if Selected is ""

@@ -55,7 +55,7 @@ func (m *merged) current(root *source.Node, now time.Time) *source.Node {
 	if m.ended = over(root, m.lasting); m.ended != "" {
 		return nil
 	}
-	u := unconfirmedOf(root, m.lasting)
+	u := unconfirmedOf(root, m.lasting.name)
 	if !u.expired(now) {
 		m.unconfirmed = u
 		return withoutConfirm(root)

@@ -105,19 +105,3 @@ func arguments(line string) []string {
 }
 
 const blanks = " \t\n\v\f\r"
-
-// OrNone returns [None] for "".
-func OrNone(name string) string {
-	if name == "" {
-		return rule.None
-	}
-	return name
-}
-
-// OrEmpty returns "" for [None].
-func OrEmpty(name string) string {
-	if name == rule.None {
-		return ""
-	}
-	return name
-}

@@ -40,14 +40,15 @@ type Unconfirmed struct {
 	Otherwise string // Former if it was selected until reboot, or None; "" if the persistent files select it
 }
 
-// unconfirmedOf returns the unconfirmed selection of a document, nil if it has none. Problems in it are reported
-// by the document's rule.
-func unconfirmedOf(root *source.Node, lasting choice) *Unconfirmed {
-	u := &Unconfirmed{Profile: says(root).name, Former: lasting.name}
+// unconfirmedOf returns the unconfirmed selection of a document, nil if it has none. lasting
+// is the persistent selection. Problems in the document are reported by its rule.
+func unconfirmedOf(root *source.Node, lasting string) *Unconfirmed {
 	by, ok := root.At(KeyConfirmBy).Text()
 	if !ok {
 		return nil
 	}
+	profile, _ := root.At("profile").Text()
+	u := &Unconfirmed{Profile: OrEmpty(profile), Former: lasting}
 	within, _ := root.At(KeyConfirmWithin).Text()
 	u.Deadline, _ = time.Parse(time.RFC3339Nano, by)
 	u.Within, _ = time.ParseDuration(within)

@@ -1,9 +1,6 @@
 package daemon
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // A selection that has to be confirmed ends at its deadline: the configuration then selects the former profile. So
 // each reader of the configuration agrees, also while no daemon runs. The daemon reads it at the deadline, as after an
@@ -23,15 +20,4 @@ func (d *deadline) set(at time.Time) {
 	if !at.IsZero() {
 		d.wake = time.After(max(0, min(time.Until(at), deadlineInterval)))
 	}
-}
-
-// onDeadline reads the configuration when the deadline has passed. If the configuration cannot be used, or a pass is
-// under way, the deadline remains, and is compared again after the interval.
-func (l *loop) onDeadline(ctx context.Context) {
-	if time.Now().Before(l.deadline.at) {
-		l.deadline.set(l.deadline.at)
-		return
-	}
-	l.deadline.wake = time.After(deadlineInterval)
-	l.onEdit(ctx)
 }

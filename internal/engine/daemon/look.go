@@ -55,6 +55,17 @@ func (l *loop) onEdit(ctx context.Context) {
 	}
 }
 
+// onDeadline reads the configuration when the deadline has passed. If the configuration cannot be used, or a pass is
+// under way, the deadline remains, and is compared again after the interval.
+func (l *loop) onDeadline(ctx context.Context) {
+	if time.Now().Before(l.deadline.at) {
+		l.deadline.set(l.deadline.at)
+		return
+	}
+	l.deadline.wake = time.After(deadlineInterval)
+	l.onEdit(ctx)
+}
+
 // reread reads the configuration after an edit and begins a pass. It begins none and returns false
 // if the configuration is invalid. If decided is set, a result for the current settings exists;
 // then it begins none either if the edit has no effect on the settings.

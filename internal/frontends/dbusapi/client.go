@@ -38,6 +38,17 @@ func (c *Client) Use(ctx context.Context, profile string) (state string, err err
 	return state, fromBusError(err)
 }
 
+// UseUntilConfirmed selects the profile until Confirm is called, or until the time to do so is over.
+func (c *Client) UseUntilConfirmed(ctx context.Context, profile string, within time.Duration, untilReboot bool) (state string, err error) {
+	err = c.call(ctx, "UseUntilConfirmed", profile, uint64(within.Microseconds()), untilReboot).Store(&state)
+	return state, fromBusError(err)
+}
+
+// Confirm keeps the profile that UseUntilConfirmed has selected.
+func (c *Client) Confirm(ctx context.Context, profile string) error {
+	return fromBusError(c.call(ctx, "Confirm", profile).Err)
+}
+
 // Account returns the current status in JSON.
 func (c *Client) Account(ctx context.Context) (text string, err error) {
 	err = c.conn.Object(Name, Path).CallWithContext(ctx, Interface+".Account", dbus.FlagNoAutoStart).Store(&text)

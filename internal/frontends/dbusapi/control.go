@@ -28,6 +28,9 @@ type ProfileService interface {
 	Known(profile string) error
 	// Use selects a profile and then applies it like Apply.
 	Use(ctx context.Context, by Caller, s Selection) (state string, err error)
+	// Confirm keeps the profile, or "none", if it is selected until it is confirmed. Otherwise it returns an
+	// [OvertakenError].
+	Confirm(ctx context.Context, by Caller, profile string) error
 	// Reload reads the configuration and inspects the GPUs. It returns an error if the
 	// configuration cannot be used.
 	Reload(ctx context.Context, by Caller) error
@@ -84,6 +87,8 @@ type QueueService interface {
 type Selection struct {
 	Profile     string
 	UntilReboot bool // otherwise permanently
+
+	Confirm time.Duration // the time to confirm the selection; 0: it need not be confirmed
 }
 
 // Lease is the reply to a request for a lease.

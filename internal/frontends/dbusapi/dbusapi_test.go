@@ -169,11 +169,19 @@ func (d *desk) did() string {
 
 func (d *desk) Apply(context.Context, Caller) (string, error) { return d.note("apply") }
 func (d *desk) Use(_ context.Context, _ Caller, s Selection) (string, error) {
+	if s.Confirm > 0 {
+		return d.note(fmt.Sprintf("use until confirmed within %s:%s", s.Confirm, s.Profile))
+	}
 	if s.UntilReboot {
 		return d.note("use until reboot:" + s.Profile)
 	}
 	return d.note("use:" + s.Profile)
 }
+func (d *desk) Confirm(_ context.Context, _ Caller, p string) error {
+	_, err := d.note("confirm:" + p)
+	return err
+}
+
 func (d *desk) Known(p string) error {
 	if p != "cpx" {
 		return fmt.Errorf("%s: no such profile", p)

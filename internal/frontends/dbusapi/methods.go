@@ -32,6 +32,8 @@ func (h *handler) methods() []method {
 		{name: "Apply", out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.apply},
 		{name: "Use", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.use(false)},
 		{name: "UseUntilReboot", in: []arg{{"profile", "s"}}, out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.use(true)},
+		{name: "UseUntilConfirmed", in: []arg{{"profile", "s"}, {"time", "t"}, {"until_reboot", "b"}}, out: []arg{{"state", "s"}}, kind: kindOf(admission.Change), run: h.useUntilConfirmed},
+		{name: "Confirm", in: []arg{{"profile", "s"}}, kind: kindOf(admission.Change), run: h.confirm},
 		{name: "Reload", kind: kindOf(admission.Change), run: h.reload},
 		{name: "Plan", in: []arg{{"profile", "s"}}, out: []arg{{"profile", "s"}, {"steps", "a(sasss)"}, {"clients", "as"}}, kind: kindOf(admission.Query), run: h.planSteps},
 		{name: "PlanRounds", in: []arg{{"profile", "s"}}, out: []arg{{"rounds", "a(asas)"}, {"waits", "s"}}, kind: kindOf(admission.Query), run: h.planRounds},
@@ -59,18 +61,45 @@ func (h *handler) apply(c call) ([]any, error) {
 
 // use returns the method that selects a profile permanently or until reboot.
 func (h *handler) use(untilReboot bool) func(call) ([]any, error) {
-	return func(c call) ([]any, error) {
-		profile, err := c.profile()
-		if err != nil {
-			return nil, err
-		}
-		by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
-		if err != nil {
-			return nil, err
-		}
-		state, err := h.control.Profiles.Use(c.context(), by, Selection{Profile: profile, UntilReboot: untilReboot})
-		return []any{state}, toBusError(err)
+	return func(c call) ([]any, error) { return h.selects(c, Selection{UntilReboot: untilReboot}) }
+}
+
+// maxConfirmTime limits the number of a call before it is checked.
+const maxConfirmTime = 365 * 24 * time.Hour
+
+func (h *handler) useUntilConfirmed(c call) ([]any, error) {
+	within := time.Duration(min(c.body[1].(uint64), uint64(maxConfirmTime.Microseconds()))) * time.Microsecond
+	if within == 0 {
+		return nil, busError(errorArguments, "the time to confirm must not be 0")
 	}
+	return h.selects(c, Selection{UntilReboot: c.body[2].(bool), Confirm: within})
+}
+
+// selects makes a selection of the profile in the call.
+func (h *handler) selects(c call, s Selection) ([]any, error) {
+	profile, err := c.profile()
+	if err != nil {
+		return nil, err
+	}
+	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
+	if err != nil {
+		return nil, err
+	}
+	s.Profile = profile
+	state, err := h.control.Profiles.Use(c.context(), by, s)
+	return []any{state}, toBusError(err)
+}
+
+func (h *handler) confirm(c call) ([]any, error) {
+	profile, err := c.profile()
+	if err != nil {
+		return nil, err
+	}
+	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
+	if err != nil {
+		return nil, err
+	}
+	return nil, toBusError(h.control.Profiles.Confirm(c.context(), by, profile))
 }
 
 func (h *handler) reload(c call) ([]any, error) {

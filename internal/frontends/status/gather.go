@@ -146,7 +146,7 @@ func addSettings(a *Account, s Settings, err error) {
 		}
 	}
 	a.Profile.Effective, a.Profile.Source = s.Profile, s.Source
-	a.Profile.UntilReboot, a.Profile.Persistent = s.UntilReboot, s.Persistent
+	a.Profile.UntilReboot, a.Profile.Persistent, a.Profile.Unconfirmed = s.UntilReboot, s.Persistent, s.Unconfirmed
 }
 
 // markLeft marks the GPUs that holders keep from the profile.

@@ -36,6 +36,7 @@ type Settings struct {
 	Source      string
 	UntilReboot bool
 	Persistent  string // the persistent selection
+	Unconfirmed *Unconfirmed
 	Defined     []string
 	Warnings    []string
 	Count       int // expected number of GPUs; 0 if not configured

@@ -49,14 +49,22 @@ type Host struct {
 
 // Profile is the selected, the effective and the applied profile.
 type Profile struct {
-	Selected    string       `json:"selected"`     // in the configuration on disk; "" for none, or if the configuration has errors
-	Effective   string       `json:"in_force"`     // the effective profile: the last good selection
-	Applied     string       `json:"applied"`      // the effective profile if the GPUs match it, else ""
-	Source      string       `json:"source"`       // place of the effective selection
-	UntilReboot bool         `json:"until_reboot"` // the selection ends with the boot
-	Persistent  string       `json:"lasting"`      // the persistent selection
-	Defined     List[string] `json:"defined"`      // the profiles that can be selected
-	Broken      string       `json:"broken"`       // errors of the configuration on disk, one in each line
+	Selected    string       `json:"selected"`              // in the configuration on disk; "" for none, or if the configuration has errors
+	Effective   string       `json:"in_force"`              // the effective profile: the last good selection
+	Applied     string       `json:"applied"`               // the effective profile if the GPUs match it, else ""
+	Source      string       `json:"source"`                // place of the effective selection
+	UntilReboot bool         `json:"until_reboot"`          // the selection ends with the boot
+	Persistent  string       `json:"lasting"`               // the persistent selection
+	Unconfirmed *Unconfirmed `json:"unconfirmed,omitempty"` // the selection ends unless it is confirmed
+	Defined     List[string] `json:"defined"`               // the profiles that can be selected
+	Broken      string       `json:"broken"`                // errors of the configuration on disk, one in each line
+}
+
+// Unconfirmed is what happens to a selection that has to be confirmed.
+type Unconfirmed struct {
+	Deadline  time.Time `json:"deadline"`
+	Former    string    `json:"former"`    // is selected again at the deadline; "" for none
+	Permanent bool      `json:"permanent"` // a confirmation selects the profile permanently; otherwise until reboot
 }
 
 // Daemon is the state of dcm.service, as the daemon saved it.

@@ -2,6 +2,7 @@ package change
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,13 +14,15 @@ import (
 
 func ApplyCmd(h *host.Host, con *console.Console, jobs Scheduler) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "apply [PROFILE | --clear] [--when-idle] [--rolling | --ignore-budget]",
+		Use:   "apply [PROFILE | --clear] [--when-idle] [--rolling | --ignore-budget] [--confirm TIME]",
 		Short: "Apply a profile now and show the progress",
 		Long: `Apply the selected profile, restart the clients around the change, and show the
 progress. If the GPUs match the profile, no unit is restarted.
 
 With PROFILE, select that profile until the next boot, or until another one is selected
 by 'dcm use' or by an edit. 'dcm apply --clear' ends such a selection.
+
+With --confirm, the selection ends when the time is over, unless 'dcm confirm' keeps it.
 
 With --when-idle, first wait until the last lease has ended (see 'dcm run'). With
 unit-of-change = "gpu", change each GPU as soon as no lease blocks it. If root waits,
@@ -40,10 +43,17 @@ On a node of Slurm the command exits with 75 if jobs have GPUs that change. With
 	how, check := manner{}, jobCheck{h, con, jobs}
 	cmd.Flags().BoolVar(&how.rolling, "rolling", false, "change one GPU after another")
 	cmd.Flags().BoolVar(&how.ignoreBudget, "ignore-budget", false, "stop more units than budgets permit")
+	within := confirmFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if err := checkConfirm(c, *within, strings.Join(given, "")); err != nil {
+			return err
+		}
+		how.confirm = *within
 		switch {
 		case *clearing && len(given) > 0:
 			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
+		case *idle && how.confirm > 0:
+			return exitcode.With(exitcode.Usage, errors.New("--confirm cannot be combined with --when-idle"))
 		case how.rolling && how.ignoreBudget:
 			return exitcode.With(exitcode.Usage, errors.New("--rolling cannot be combined with --ignore-budget"))
 		case *idle:

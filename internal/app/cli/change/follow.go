@@ -33,6 +33,8 @@ type manner struct {
 	ignoreBudget bool   // more units may be down than the budgets permit
 	command      string // that the history of runs names; "": the command line of this process
 	profile      string // that the command selects if it names none, or [config.None]; "" if it selects nothing
+
+	confirm time.Duration // the time to confirm the selection; 0: it need not be confirmed
 }
 
 // selects returns the selection that a command makes, nil if it makes none. want is the profile that it names.

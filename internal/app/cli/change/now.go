@@ -35,10 +35,15 @@ func applyNow(ctx context.Context, h *host.Host, con *console.Console, given []s
 	if len(given) > 0 {
 		want = given[0]
 	}
+	if how.confirm > 0 {
+		noteFormer(ctx, h, con)
+	}
 	return follow(ctx, h, con, want, how, func() error {
 		switch paths := config.DefaultPaths(h.Root); {
 		case clearing:
 			return selection.ClearRuntime(paths)
+		case len(given) > 0 && how.confirm > 0:
+			return selectUnconfirmed(h, con, given[0], how.confirm, false)
 		case len(given) > 0:
 			return selection.SelectRuntime(paths, given[0])
 		}

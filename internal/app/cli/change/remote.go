@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
@@ -18,10 +19,22 @@ func remote(h *host.Host) bool { return os.Geteuid() != 0 && h.Here() }
 
 // useRemote makes the daemon select a profile, if polkit authorises the user, and shows the
 // run.
-func useRemote(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+func useRemote(ctx context.Context, h *host.Host, con *console.Console, name string, within time.Duration) error {
+	if within > 0 {
+		return useRemoteUnconfirmed(ctx, h, con, name, within)
+	}
 	// It is not repeated: another profile may have been selected in between.
 	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.RetryPolicy{Limit: client.DaemonTimeout, Once: true}, func(c *dbusapi.Client) error {
 		_, err := c.Use(ctx, name)
+		return err
+	})
+}
+
+// useRemoteUnconfirmed is useRemote for a selection that has to be confirmed.
+func useRemoteUnconfirmed(ctx context.Context, h *host.Host, con *console.Console, name string, within time.Duration) error {
+	defer announceDeadline(h, con)
+	return followRemote(ctx, h, con, "selecting a profile", name, dbusapi.RetryPolicy{Limit: client.DaemonTimeout, Once: true}, func(c *dbusapi.Client) error {
+		_, err := c.UseUntilConfirmed(ctx, name, within, false)
 		return err
 	})
 }

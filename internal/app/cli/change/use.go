@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,12 +20,15 @@ import (
 
 func UseCmd(h *host.Host, con *console.Console, jobs Scheduler) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "use PROFILE | none | --clear [--until-reboot]",
+		Use:   "use PROFILE | none | --clear [--until-reboot] [--confirm TIME]",
 		Short: "Select a profile permanently, apply it and show the progress",
 		Long: `Select the profile in /etc/dcm/dcm.toml, where only the profile line changes. Then apply
 it and show the progress. 'none' selects no profile, --clear removes the line. A
 selection until reboot ends. With --until-reboot, select it until the next boot instead,
 as 'dcm apply PROFILE' does; --clear ends such a selection.
+
+With --confirm, select the profile until 'dcm confirm' keeps it. Without that call, dcm
+selects the former profile again when the time is over, and at the next boot.
 
 If a drop-in or the kernel command line selects a profile, it takes precedence. The
 command then changes nothing and fails.
@@ -34,8 +39,11 @@ On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that
 	}
 	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
 	untilReboot := cmd.Flags().Bool("until-reboot", false, "select the profile until the next boot")
-	check := jobCheck{h, con, jobs}
+	within, check := confirmFlag(cmd), jobCheck{h, con, jobs}
 	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if err := checkConfirm(c, *within, strings.Join(given, "")); err != nil {
+			return err
+		}
 		if len(given) > 0 && given[0] != "" && !*clearing {
 			if err := check.refuse(c.Context(), given[0]); err != nil {
 				return err
@@ -45,13 +53,13 @@ On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that
 		case *clearing && len(given) > 0:
 			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
 		case *untilReboot && (*clearing || len(given) > 0 && given[0] != ""):
-			return applyNow(c.Context(), h, con, given, *clearing, manner{})
+			return applyNow(c.Context(), h, con, given, *clearing, manner{confirm: *within})
 		case *clearing:
-			return use(c.Context(), h, con, "")
+			return use(c.Context(), h, con, "", 0)
 		case len(given) == 0 || given[0] == "":
 			return exitcode.With(exitcode.Usage, errors.New("no profile given (want PROFILE, none or --clear)"))
 		}
-		return use(c.Context(), h, con, given[0])
+		return use(c.Context(), h, con, given[0], *within)
 	}
 	return cmd
 }
@@ -68,9 +76,9 @@ func useNames(h *host.Host) cobra.CompletionFunc {
 	}
 }
 
-func use(ctx context.Context, h *host.Host, con *console.Console, name string) error {
+func use(ctx context.Context, h *host.Host, con *console.Console, name string, within time.Duration) error {
 	if remote(h) && name != "" {
-		return useRemote(ctx, h, con, name)
+		return useRemote(ctx, h, con, name, within)
 	}
 	if err := h.NeedRoot("selecting a profile"); err != nil {
 		return err
@@ -87,5 +95,9 @@ func use(ctx context.Context, h *host.Host, con *console.Console, name string) e
 			con.Note(remark)
 		}
 	}
-	return Follow(ctx, h, con, name, func() error { return host.Select(h, name) })
+	if within == 0 {
+		return Follow(ctx, h, con, name, func() error { return host.Select(h, name) })
+	}
+	noteFormer(ctx, h, con)
+	return Follow(ctx, h, con, name, func() error { return selectUnconfirmed(h, con, name, within, true) })
 }

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -76,6 +77,7 @@ func (v statusView) headline() string {
 // selection prints two facts: which profile is selected, and whether it is on the GPUs.
 func (v statusView) selection() {
 	p := v.a.Profile
+	v.unconfirmed()
 	if p.Effective == "" {
 		return
 	}
@@ -112,6 +114,17 @@ func (v statusView) selection() {
 		s += fmt.Sprintf(", and %d skipped", skipped)
 	}
 	v.fact(mark, "On the GPUs", s)
+}
+
+// unconfirmed prints the time that is left to confirm the selection.
+func (v statusView) unconfirmed() {
+	u := v.a.Profile.Unconfirmed
+	if u == nil {
+		return
+	}
+	former := cmp.Or(u.Former, "none")
+	v.fact(v.Yellow("!"), "Confirm", fmt.Sprintf("within %s (until %s), or dcm selects %s again; see 'dcm confirm'",
+		text.Duration(u.Deadline.Sub(v.now)), u.Deadline.Local().Format(time.TimeOnly), former))
 }
 
 // wanted returns the shapes that a run sets, by address. While it runs, those of the status are of the

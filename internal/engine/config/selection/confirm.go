@@ -57,8 +57,9 @@ func passing(p config.Paths) string {
 // ErrNoneUnconfirmed is returned by [Confirm] if no selection has to be confirmed.
 var ErrNoneUnconfirmed = errors.New("no selection has to be confirmed")
 
-// Confirm keeps the unconfirmed selection, and returns it.
-func Confirm(p config.Paths) (kept config.Unconfirmed, err error) {
+// Confirm keeps the unconfirmed selection, and returns it. If profile is not "", the selection has to be of this
+// profile.
+func Confirm(p config.Paths, profile string) (kept config.Unconfirmed, err error) {
 	err = withLock(p, func() error {
 		cfg, err := config.Load(p)
 		switch {
@@ -68,6 +69,8 @@ func Confirm(p config.Paths) (kept config.Unconfirmed, err error) {
 			return fmt.Errorf("%w: %s", ErrNoneUnconfirmed, cfg.Ended)
 		case cfg.Unconfirmed == nil:
 			return ErrNoneUnconfirmed
+		case profile != "" && config.OrEmpty(profile) != cfg.Unconfirmed.Profile:
+			return fmt.Errorf("%w for profile %s (found %s)", ErrNoneUnconfirmed, profile, config.OrNone(cfg.Unconfirmed.Profile))
 		}
 		kept = *cfg.Unconfirmed
 		if kept.Permanent {

@@ -29,6 +29,8 @@ func TestSelectUnconfirmed(t *testing.T) {
 		{"booted before the deadline", "use:d boot", "a"},
 		{"confirmed after the deadline", "use:d wait confirm", "a; not confirmed"},
 		{"confirmed after its end", "use:d wait end confirm", "a; not confirmed"},
+		{"another profile confirmed", "use:d confirm:e", "d until a; not confirmed"},
+		{"confirmed by name", "use:d confirm:d boot", "d"},
 		{"confirmed twice", "use:d confirm confirm", "d; not confirmed"},
 		{"confirmed without a selection", "confirm", "a; not confirmed"},
 		{"former until reboot", "reboot:d apply:e", "e until d"},
@@ -79,7 +81,7 @@ func execute(t *testing.T, p config.Paths, command string) bool {
 	case "reboot":
 		err = SelectRuntime(p, profile)
 	case "confirm":
-		if _, err = Confirm(p); errors.Is(err, ErrNoneUnconfirmed) {
+		if _, err = Confirm(p, profile); errors.Is(err, ErrNoneUnconfirmed) {
 			return true
 		}
 	case "wait":

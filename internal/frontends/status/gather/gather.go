@@ -171,7 +171,11 @@ func settings(h *host.Host, cfg *config.Config) status.Settings {
 	if cfg == nil {
 		return status.Settings{}
 	}
-	return status.Settings{Profile: cfg.Selected, Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg), Persistent: cfg.Persistent,
+	var unconfirmed *status.Unconfirmed
+	if u := cfg.Unconfirmed; u != nil {
+		unconfirmed = &status.Unconfirmed{Deadline: u.Deadline, Former: u.Former, Permanent: u.Permanent}
+	}
+	return status.Settings{Unconfirmed: unconfirmed, Profile: cfg.Selected, Source: cfg.Source, UntilReboot: host.UntilReboot(h, cfg), Persistent: cfg.Persistent,
 		Defined: cfg.Names(), Warnings: cfg.Warnings, Count: cfg.Count}
 }
 
