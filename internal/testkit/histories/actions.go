@@ -53,6 +53,9 @@ func (w *world) make(verb, argument string) error {
 	}
 	switch verb {
 	case "use":
+		if strings.Contains(argument, "--confirm") {
+			return w.useUnconfirmed(argument)
+		}
 		w.checks.commanded(false)
 		w.command("dcm use "+argument, &runstate.Selection{Profile: argument}, func() {
 			w.files.profile, w.files.selection = argument, ""
@@ -60,6 +63,8 @@ func (w *world) make(verb, argument string) error {
 		})
 	case "apply":
 		return w.apply(argument)
+	case "confirm":
+		w.confirm()
 	case "edit":
 		switch argument {
 		case "broken":
@@ -405,6 +410,7 @@ func random(seed uint64) script {
 			s.actions = append(s.actions, fmt.Sprintf("wait %dms", pickWait(r)))
 		}
 	}
+	withDeadlines(s.actions, rand.New(rand.NewPCG(seed, 1)))
 	return s
 }
 

@@ -43,6 +43,7 @@ const (
 	driverLoaded    = "3 the driver is loaded again, within a minute"
 	oneAtATime      = "rolling: one GPU changes at a time"
 	daemonRuns      = "liveness: the daemon runs"
+	deadlineServed  = "no deadline passes unserved"
 	stopStays       = "1 what an administrator has stopped stays stopped"
 )
 
@@ -310,6 +311,7 @@ func (c *checks) named(text string) bool {
 func (c *checks) final() {
 	w := c.w
 	c.unloadedEnds()
+	c.unserved()
 	if w.pid1.Status("dcm.service").Active != "active" {
 		c.violated(daemonRuns, "dcm.service is %s", w.pid1.Status("dcm.service").Sub)
 		return

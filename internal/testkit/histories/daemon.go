@@ -148,6 +148,7 @@ func (p *process) loop() *daemon.Daemon {
 		p.effect("read the configuration", func() {
 			if cfg, err = w.config(); err == nil {
 				w.files.lastGood = cfg
+				w.endSelection(cfg)
 			}
 		})
 		if err != nil {
@@ -213,7 +214,16 @@ func (p *process) loop() *daemon.Daemon {
 
 // settings are those of package service, for the features that this host has.
 func (w *world) settings(cfg *config.Config) daemon.Settings {
+	var by time.Time
+	var expired string
+	if cfg.Unconfirmed != nil {
+		by = cfg.Unconfirmed.Deadline
+	}
+	if cfg.Expired != nil {
+		expired = cfg.Expired.Why()
+	}
 	return daemon.Settings{
+		ConfirmBy: by, Expired: expired,
 		Profile: cfg.Profile, Selected: cfg.Selected != "", Source: cfg.Source, Require: cfg.Require, Order: w.orderOf(cfg), Warnings: cfg.Warnings,
 		Timeout: cfg.DeviceTimeout, Reboot: cfg.Reboot == config.Once, LeaveDrift: cfg.Drift == config.Report,
 		Budgets: plan.Budgets(cfg), SettleTime: cfg.SettleTime, Rest: string(cfg.OnFailure) + string(cfg.UnitOfChange),

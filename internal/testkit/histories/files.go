@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,7 +97,7 @@ func (p *parsed) load(admin, selection string) (*config.Config, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := admin + "\x00" + selection
-	if l, ok := p.have[key]; ok {
+	if l, ok := p.have[key]; ok && !strings.Contains(selection, config.KeyConfirmBy) { // otherwise it depends on the time
 		return l.cfg, l.err
 	}
 	paths := config.DefaultPaths("/nonexistent")
