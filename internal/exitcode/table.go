@@ -14,7 +14,7 @@ type Entry struct {
 // the manual is generated from it. A command that dcm run executes has its own statuses.
 func Table() []Entry {
 	interrupted, terminated := SignalError{Signal: syscall.SIGINT}, SignalError{Signal: syscall.SIGTERM}
-	following := []string{"apply", "use"}
+	following := []string{"apply", "use", "undo"}
 	return []Entry{
 		{Status: OK, When: "success"},
 		{Status: OK, Commands: []string{"status"}, When: "everything is in order"},
@@ -31,6 +31,7 @@ func Table() []Entry {
 		{Status: Differs, Commands: []string{"selftest"}, When: "the test found an error"},
 		{Status: Unseen, Commands: []string{"status"}, When: "the state is unknown"},
 		{Status: Overtaken, Commands: following, When: "another profile was selected before the daemon was idle", Daemon: true},
+		{Status: Overtaken, Commands: []string{"confirm"}, When: "no selection has to be confirmed"},
 		{Status: Usage, When: "the command line has an error"},
 		{Status: Permanent, Commands: []string{"run"}, When: "reservations or limits make the request impossible, or no partition has that vendor or mode", Daemon: true},
 		{Status: Permanent, Commands: []string{"oneshot"}, When: "the GPUs do not support the profile, and a retry does not help"},

@@ -111,7 +111,7 @@ func TestHelp_OneScreen(t *testing.T) {
 func TestUnknown_Synonym(t *testing.T) {
 	for line, want := range map[string]string{
 		"ls":         `did you mean "dcm status", "dcm gpus" or "dcm profiles"?`,
-		"undo":       `did you mean "dcm use PROFILE" or "dcm history"?`,
+		"revert":     `did you mean "dcm undo" or "dcm history"?`,
 		"log":        `did you mean "dcm history"?`,
 		"doctor":     `did you mean "dcm check"?`,
 		"set":        `did you mean "dcm use PROFILE"?`,

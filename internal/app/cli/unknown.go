@@ -39,7 +39,7 @@ func synonym(name string) []string {
 	for _, s := range []struct{ names, means []string }{
 		{[]string{"ls", "list", "show", "info", "get"}, []string{"dcm status", "dcm gpus", "dcm profiles"}},
 		{[]string{"log", "logs", "events"}, []string{"dcm history"}},
-		{[]string{"undo", "rollback", "revert", "reset"}, []string{"dcm use PROFILE", "dcm history"}},
+		{[]string{"rollback", "revert", "reset"}, []string{"dcm undo", "dcm history"}},
 		{[]string{"doctor", "diagnose", "validate", "test"}, []string{"dcm check"}},
 		{[]string{"config"}, []string{"dcm check --effective"}},
 		{[]string{"set", "select", "switch", "enable"}, []string{"dcm use PROFILE"}},

@@ -228,7 +228,7 @@ func TestMethods_Admission(t *testing.T) {
 		for _, m := range i.methods {
 			var args []any
 			for _, in := range m.in {
-				args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "t": uint64(1), "v": dbus.MakeVariant(1), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
+				args = append(args, map[string]any{"s": "cpx", "u": uint32(4711), "t": uint64(1), "b": true, "v": dbus.MakeVariant(1), "a{sv}": map[string]dbus.Variant{"wait": dbus.MakeVariant(true)}}[in.kind])
 			}
 			var remote dbus.Error
 			if err := object.Call(i.name+"."+m.name, 0, args...).Err; !errors.As(err, &remote) || remote.Name != errorLimit {

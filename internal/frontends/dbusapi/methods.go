@@ -64,11 +64,11 @@ func (h *handler) use(untilReboot bool) func(call) ([]any, error) {
 	return func(c call) ([]any, error) { return h.selects(c, Selection{UntilReboot: untilReboot}) }
 }
 
-// maxConfirmTime limits the number of a call before it is checked.
-const maxConfirmTime = 365 * 24 * time.Hour
+// confirmWindowLimit limits the number of a call before it is checked.
+const confirmWindowLimit = 365 * 24 * time.Hour
 
 func (h *handler) useUntilConfirmed(c call) ([]any, error) {
-	within := time.Duration(min(c.body[1].(uint64), uint64(maxConfirmTime.Microseconds()))) * time.Microsecond
+	within := time.Duration(min(c.body[1].(uint64), uint64(confirmWindowLimit.Microseconds()))) * time.Microsecond
 	if within == 0 {
 		return nil, busError(errorArguments, "the time to confirm must not be 0")
 	}

@@ -117,7 +117,7 @@ var allowed = map[string][]string{
 		"internal/gpu/nvml/standin", "internal/leases/placement"},
 	"internal/app/cli/bundle": {"internal/app/cli/console", "internal/engine/host", "internal/engine/config", "internal/engine/runstate", "internal/frontends/supportbundle",
 		"internal/gpu", "internal/gpu/record", "internal/linux/atomicfile", "internal/linux/atomicfile"},
-	"internal/app/cli/change": {"internal/leases/drain", "internal/app/plan", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config",
+	"internal/app/cli/change": {"internal/engine/history", "internal/leases/drain", "internal/app/plan", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config",
 		"internal/engine/config/selection", "internal/engine/apply", "internal/engine/daemon", "internal/engine/runstate", "internal/exitcode", "internal/frontends/dbusapi",
 		"internal/frontends/status", "internal/gpu", "internal/linux/filelock", "internal/linux/journal", "internal/linux/systemd", "internal/linux/watch"},
 	"internal/app/cli/client": {"internal/frontends/status/gather", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config", "internal/engine/daemon", "internal/engine/runstate", "internal/exitcode", "internal/linux/procstat", "internal/linux/watch",

@@ -35,6 +35,7 @@ type Event struct {
 	GPUs    int       `json:"gpus"`
 	Text    string    `json:"text"` // the cause of a run, and its error
 	Failed  bool      `json:"failed"`
+	Former  bool      `json:"former"` // of a run: the last one of its profile, to which one can go back
 }
 
 // eventKinds are the kinds of the journal's events that are part of the history.
@@ -52,7 +53,8 @@ func HistoryCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Long: `Show the last hundred runs, the newest first, including those of earlier boots. Between
 them are the events of the journal: refused changes, drift, errors of the configuration,
 services that did not come back, and reboots by dcm. Equal events that follow each other
-are one line, with the time of the last one.
+are one line, with the time of the last one. The column BACK marks the last run of each
+other profile, and the command that returns to it.
 
 The journal's events require root or membership in the group systemd-journal or adm.`,
 		Example: "  dcm history --since yesterday\n  dcm history --failed",
@@ -74,7 +76,7 @@ The journal's events require root or membership in the group systemd-journal or 
 		if err != nil {
 			con.Warn(err.Error())
 		}
-		all := slices.DeleteFunc(mergeEvents(runs, others), func(e Event) bool {
+		all := slices.DeleteFunc(markFormer(mergeEvents(runs, others), formerRuns(h, runs)), func(e Event) bool {
 			return e.At.Before(from) && e.Until.Before(from) || *failed && !e.Failed
 		})
 		if *asJSON {
@@ -141,16 +143,41 @@ func sameEvent(a, b Event) bool {
 	return a.Kind == b.Kind && a.Profile == b.Profile && a.Text == b.Text && a.GPUs == b.GPUs
 }
 
+// formerRuns returns the runs to which one can go back, the newest first; none if the configuration cannot be read.
+func formerRuns(h *host.Host, runs []history.Entry) []history.Entry {
+	cfg, err := h.Config()
+	if err != nil {
+		return nil
+	}
+	return history.Former(runs, cfg.Selected, func(p string) bool { _, err := cfg.Lookup(p); return err == nil })
+}
+
+// markFormer marks the events of these runs.
+func markFormer(all []Event, runs []history.Entry) []Event {
+	for i := range all {
+		all[i].Former = slices.ContainsFunc(runs, func(r history.Entry) bool {
+			return all[i].GPUs > 0 && all[i].At.Equal(r.Started) && all[i].Profile == r.Profile
+		})
+	}
+	return all
+}
+
 // printEvents prints the events, the newest first.
 func printEvents(con *console.Console, all []Event) {
 	if len(all) == 0 {
 		con.Println("Nothing is recorded.")
 		return
 	}
-	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "CAUSE").Optional("CHANGED", "TOOK")
+	t := con.NewTable("BEGAN", "TOOK", "RESULT", "PROFILE", "CHANGED", "BACK", "CAUSE").Optional("CHANGED", "TOOK")
+	back := "dcm undo" // of the newest run to which one can go back
 	for _, e := range slices.Backward(all) {
 		first, _, _ := strings.Cut(e.Text, "\n")
-		t.Row(runRow(e.At, e.Until, e.Kind, e.Profile, e.Changed, e.GPUs, first)...)
+		way := "-"
+		if e.Former {
+			way, back = back, "dcm use"
+		}
+		cells := runRow(e.At, e.Until, e.Kind, e.Profile, e.Changed, e.GPUs, first)
+		t.Row(slices.Insert(cells, len(cells)-1, way)...)
 	}
 	t.Flush()
 }

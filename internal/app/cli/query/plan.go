@@ -106,6 +106,13 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	return p.report(con, asJSON)
 }
 
+// ShowPlan returns a function that prints the plan of a profile. Its error has the exit status of dcm plan.
+func ShowPlan(h *host.Host, con *console.Console) func(ctx context.Context, profile string) error {
+	return func(ctx context.Context, profile string) error {
+		return printPlan(ctx, h, con, []string{profile}, false)
+	}
+}
+
 func printPlan(ctx context.Context, h *host.Host, con *console.Console, given []string, asJSON bool) error {
 	cfg, d, name, err := plan.Compare(ctx, h, client.FromDaemon(h), given...)
 	if err != nil {
