@@ -58,7 +58,9 @@ type Bridge struct {
 	pauses  map[string]pause // pauses of evictions, by the pod's UID
 	writer  conditionWriter
 	failing int
-	denied  bool // the last request lacked a right, which the condition names
+	rival   string    // another program that partitions the GPUs, as of the last look
+	checked time.Time // the time of that look
+	denied  bool      // the last request lacked a right, which the condition names
 	work    sync.WaitGroup
 }
 
@@ -186,6 +188,7 @@ func (b *Bridge) once(ctx context.Context) (time.Duration, error) {
 	if err != nil || node == nil {
 		return rest, err
 	}
+	seen.Rival = b.rival
 	b.budget.renew(ctx, seen.Node.Op)
 	step := sequence.Next(seen)
 	if _, ok := step.Act.(sequence.Patch); ok || b.denied {

@@ -31,10 +31,11 @@ func (b *Bridge) look(ctx context.Context) (*core.Node, sequence.Input, error) {
 	if !b.view(&seen) {
 		return nil, seen, nil
 	}
-	switch op := seen.Node.Op; {
-	case op == nil && sequence.Wants(seen) == (sequence.Wanted{}):
+	seen.Check = b.checks(seen.Host.InSync)
+	switch op, wanted := seen.Node.Op, sequence.Wants(seen); {
+	case op == nil && wanted == (sequence.Wanted{}):
 		return node, seen, nil
-	case op != nil && op.Phase == sequence.Waiting:
+	case op != nil && op.Phase == sequence.Waiting, wanted == sequence.Wanted{Pods: true}:
 		// The watch's copy of the node suffices: if it is outdated, the server rejects the change.
 		return node, seen, b.gather(ctx, &seen)
 	}
@@ -72,10 +73,32 @@ func (b *Bridge) gather(ctx context.Context, seen *sequence.Input) error {
 	}
 	// Without DRA, its objects are not read.
 	if op := seen.Node.Op; err == nil && seen.Pods != nil && (seen.Pods.Driver || op != nil && op.Sliced) {
-		seen.Pods.Slices, seen.Pods.Devices, err = b.Cluster.Slices(ctx, seen.Node.Vendor, b.Node)
+		err = b.published(ctx, seen)
+	}
+	if err == nil && seen.Pods != nil {
+		b.rival, b.checked = seen.Pods.Rival, time.Now()
 	}
 	if err == nil && sequence.Wants(*seen).Taints {
 		err = b.taints(ctx, seen)
+	}
+	return err
+}
+
+// checks reports whether a node at rest looks again for another program that partitions its GPUs.
+func (b *Bridge) checks(inSync bool) bool {
+	interval := b.Times.Reread
+	if inSync {
+		interval = b.Times.Heartbeat
+	}
+	return b.checked.IsZero() || interval > 0 && time.Since(b.checked) >= interval
+}
+
+// published reads the devices of the DRA driver.
+func (b *Bridge) published(ctx context.Context, seen *sequence.Input) error {
+	devices, err := b.Cluster.Slices(ctx, seen.Node.Vendor, b.Node)
+	seen.Pods.Slices, seen.Pods.Devices = devices.Counts, devices.Devices
+	if seen.Pods.Rival == "" {
+		seen.Pods.Rival = devices.Rival
 	}
 	return err
 }

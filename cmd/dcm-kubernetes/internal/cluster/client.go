@@ -190,14 +190,14 @@ func (c *Client) claimed(ctx context.Context, v *vendor.Vendor, namespace, name 
 	return devices, nil
 }
 
-// Slices reads the devices that the DRA driver publishes on a node, and counts them by mode.
-func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (map[string]int, []sequence.Device, error) {
+// Slices reads the devices that the DRA driver publishes on a node.
+func (c *Client) Slices(ctx context.Context, v *vendor.Vendor, node string) (Published, error) {
 	list := &resource.ResourceSliceList{}
 	err := served(c.resource.Get().Resource("resourceslices").Param("fieldSelector", "spec.nodeName="+node+",spec.driver="+v.Driver).Do(ctx).Into(list))
 	if err != nil {
-		return nil, nil, wrap(err, "list the ResourceSlices of %s", node)
+		return Published{}, wrap(err, "list the ResourceSlices of %s", node)
 	}
-	return ViewSlices(v, list.Items), ViewDevices(v, list.Items), nil
+	return ViewPublished(v, list.Items), nil
 }
 
 // VersionError reports an API that an older Kubernetes does not serve.

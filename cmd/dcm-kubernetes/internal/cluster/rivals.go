@@ -24,10 +24,8 @@ func rivals(v *vendor.Vendor, pod core.Pod) string {
 	case hidden(pod):
 		return "the DRA driver " + name + " may partition GPUs for claims: its " + gatesVariable +
 			" are in another object. hint: set the value in the pod"
-	case v == vendor.AMD && gate(pod, "AutoPartition"):
-		return "the DRA driver " + name + " partitions GPUs for claims. hint: remove AutoPartition from its feature gates"
-	case v == vendor.NVIDIA && gate(pod, "DynamicMIG"):
-		return "the DRA driver " + name + " creates MIG instances for claims. hint: remove DynamicMIG from its feature gates"
+	case gate(pod, v.Gate):
+		return "the DRA driver " + name + " partitions GPUs for claims. hint: remove " + v.Gate + " from its feature gates"
 	}
 	return ""
 }

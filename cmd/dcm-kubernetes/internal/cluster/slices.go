@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,35 @@ import (
 	"dcm/cmd/dcm-kubernetes/internal/sequence"
 	"dcm/cmd/dcm-kubernetes/internal/vendor"
 )
+
+// Published are the devices that the DRA driver publishes on a node.
+type Published struct {
+	Counts  map[string]int    // see [ViewSlices]
+	Devices []sequence.Device // see [ViewDevices]
+	Rival   string            // why the driver partitions GPUs itself, with a hint; "" if it does not
+}
+
+// ViewPublished converts the slices of a node.
+func ViewPublished(v *vendor.Vendor, all []resource.ResourceSlice) Published {
+	partitions := 0
+	for _, s := range latest(v, all) {
+		for _, d := range s.Spec.Devices {
+			if possible(v, d) {
+				partitions++
+			}
+		}
+	}
+	return Published{ViewSlices(v, all), ViewDevices(v, all), rivalry(v, partitions)}
+}
+
+// rivalry names a DRA driver that publishes partitions which it would create for claims.
+func rivalry(v *vendor.Vendor, partitions int) string {
+	if partitions == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the DRA driver %s partitions GPUs for claims: it publishes %d possible partitions (devices with consumesCounters). hint: remove %s from its feature gates",
+		v.Driver, partitions, v.Gate)
+}
 
 // ViewSlices counts the devices of the vendor's DRA driver by mode, "" for an unknown mode or a GPU
 // without MIG.
@@ -69,10 +99,16 @@ func latest(v *vendor.Vendor, all []resource.ResourceSlice) (out []resource.Reso
 	return out
 }
 
-// modeOf returns the mode of a GPU or a partition. Devices for virtual machines are neither.
+// modeOf returns the mode of a GPU or a partition that exists. Devices for virtual machines are neither.
 func modeOf(v *vendor.Vendor, d resource.Device) (mode string, ok bool) {
 	attribute, ok := v.Kinds[text(d, "type")]
-	return text(d, resource.QualifiedName(attribute)), ok
+	return text(d, resource.QualifiedName(attribute)), ok && !possible(v, d)
+}
+
+// possible reports whether a device is a partition that the driver would create for a claim. Such partitions
+// consume counters of their GPU, since only some of them can exist concurrently.
+func possible(v *vendor.Vendor, d resource.Device) bool {
+	return text(d, "type") == v.Partition && len(d.ConsumesCounters) > 0
 }
 
 func text(d resource.Device, name resource.QualifiedName) string {

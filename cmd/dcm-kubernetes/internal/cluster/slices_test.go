@@ -78,3 +78,32 @@ func TestViewDevices(t *testing.T) {
 		})
 	}
 }
+
+// With DynamicMIG the driver publishes each instance that it could create. Those consume counters of their
+// GPU, since they exclude each other.
+func TestViewPublished_PossiblePartitions(t *testing.T) {
+	profile := "1g.10gb"
+	devices := func(counters bool) []resource.ResourceSlice {
+		s := slice("gpu.nvidia.com", "n1", 1, 1, "gpu", "mig", "mig")
+		for i := range s.Spec.Devices {
+			d := &s.Spec.Devices[i]
+			if d.Name = fmt.Sprint("d", i); i > 0 {
+				d.Attributes["profile"] = resource.DeviceAttribute{StringValue: &profile}
+			}
+			if counters {
+				d.ConsumesCounters = []resource.DeviceCounterConsumption{{CounterSet: "gpu-0"}}
+			}
+		}
+		return []resource.ResourceSlice{s}
+	}
+	for counters, want := range map[bool]string{
+		false: "map[:1 1g.10gb:2] [{n1 d0 []} {n1 d1 []} {n1 d2 []}] ",
+		true: "map[:1] [{n1 d0 []}] the DRA driver gpu.nvidia.com partitions GPUs for claims: it publishes 2 possible partitions " +
+			"(devices with consumesCounters). hint: remove DynamicMIG from its feature gates",
+	} {
+		p := cluster.ViewPublished(vendor.NVIDIA, devices(counters))
+		if got := fmt.Sprint(p.Counts, " ", p.Devices, " ", p.Rival); got != want {
+			t.Errorf("with counters %v: published are\n%s, want\n%s", counters, got, want)
+		}
+	}
+}

@@ -181,7 +181,7 @@ func TestPods_OldServer(t *testing.T) {
 	if _, err := cluster.ViewPods(t.Context(), client, vendor.AMD, []core.Pod{p}, cluster.Self{}); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error is %v, want %s", err, want)
 	}
-	if _, _, err := client.Slices(t.Context(), vendor.AMD, "n1"); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if _, err := client.Slices(t.Context(), vendor.AMD, "n1"); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

@@ -94,7 +94,9 @@ type Input struct {
 	Pods   *Pods
 	Leases *Leases
 	Taints *DeviceTaints
-	Tidy   bool // leases and device taints of an earlier change may remain
+	Tidy   bool   // leases and device taints of an earlier change may remain
+	Check  bool   // a node at rest looks for a rival
+	Rival  string // that of the last look; "" for none
 	Used   *Used
 }
 
@@ -268,7 +270,7 @@ func (s Input) Planned() (Target, bool) {
 // Wanted are the inputs that [Next] needs in addition to the node, the configuration and the host.
 type Wanted struct{ Plan, Pods, Leases, Taints bool }
 
-// Wants returns the inputs to read. A node whose target is applied needs none.
+// Wants returns the inputs to read. A node whose target is applied needs none, except for a check.
 func Wants(s Input) Wanted {
 	_, selected := s.Target()
 	_, planned := s.Planned()
@@ -276,7 +278,7 @@ func Wants(s Input) Wanted {
 	switch {
 	case op == nil:
 		idle := !selected || s.Host.Down != "" || s.Host.Running || settled(s) != nil
-		return Wanted{Plan: !idle, Pods: !idle, Leases: !idle || s.Tidy, Taints: s.Tidy}
+		return Wanted{Plan: !idle, Pods: !idle || s.Check && applied(s), Leases: !idle || s.Tidy, Taints: s.Tidy}
 	case op.Phase == Waiting:
 		// Many nodes may wait and poll, so pods are read only by a node with a Lease.
 

@@ -109,6 +109,9 @@ func settled(s Input) *Step {
 	step := Step{Act: Rest{}, Condition: resting(s)}
 	switch {
 	case last.State == Success && s.Host.Effective == target.Profile:
+		if !s.Host.InSync && s.Times.Reread > 0 {
+			step.Act = Wait{For: s.Times.Reread} // another program may come to be the cause
+		}
 		return &step
 	case last.State == Success || last.Outcome == nil:
 		return nil // another profile was selected on the host
@@ -124,6 +127,9 @@ func settled(s Input) *Step {
 	return &step
 }
 
+// applied reports whether the node rests with its target.
+func applied(s Input) bool { return settled(s) != nil && s.Node.Last.State == Success }
+
 // resting returns the condition of a node without an operation.
 func resting(s Input) Condition {
 	last := s.Node.Last
@@ -136,8 +142,12 @@ func resting(s Input) Condition {
 		return isFalse("Looking", "the profile "+s.Node.Profile+" was just selected")
 	case last.State == Failure && last.Outcome != nil:
 		return isFalse(last.Outcome.Reason, last.Outcome.Message)
+	case s.Host.Down == "" && !s.Host.InSync && s.Rival != "":
+		return isFalse("OtherManager", "the GPUs do not match the profile; "+s.Rival)
 	case s.Host.Down == "" && !s.Host.InSync:
 		return isFalse("NotInSync", strings.TrimSpace("the GPUs do not match the profile: "+s.Host.Problem))
+	case s.Rival != "":
+		return isFalse("OtherManager", s.Rival)
 	}
 	return Condition{Status: "True", Reason: "Applied", Message: "the GPUs match " + last.Profile}
 }

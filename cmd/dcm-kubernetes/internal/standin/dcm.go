@@ -38,6 +38,7 @@ type DCM struct {
 	running   bool
 	away      bool
 	starting  bool
+	drifted   bool
 	missed    int // calls of UseFor to leave unanswered
 	uses      int
 	version   time.Time
@@ -57,6 +58,9 @@ func (d *DCM) Away(away bool) { d.change(func() { d.away = away }) }
 
 // Starting makes the daemon report, as after a restart, that it has not read the GPUs.
 func (d *DCM) Starting(starting bool) { d.change(func() { d.starting = starting }) }
+
+// Drift makes the daemon report that the GPUs do not match the profile.
+func (d *DCM) Drift(drifted bool) { d.change(func() { d.drifted = drifted }) }
 
 // SetClockBack sets the host's clock back. Accounts that follow have earlier times.
 func (d *DCM) SetClockBack(by time.Duration) { d.change(func() { d.version = d.version.Add(-by) }) }
@@ -116,7 +120,7 @@ func (d *DCM) Account(context.Context) (agent.Account, error) {
 		return d.h100(), nil
 	}
 	a.Version, a.Taken = 1, d.version
-	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, true, "healthy"
+	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, !d.drifted, "healthy"
 	if d.running {
 		a.Health.State = "changing"
 	}

@@ -101,7 +101,7 @@ func (d *DCM) planMIG(text, profile string) (agent.Plan, error) {
 func (d *DCM) h100() agent.Account {
 	var a agent.Account
 	a.Version, a.Taken = 1, d.version
-	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, true, "healthy"
+	a.Profile.Effective, a.Health.InSync, a.Health.State = d.effective, !d.drifted, "healthy"
 	if d.running {
 		a.Health.State = "changing"
 	}

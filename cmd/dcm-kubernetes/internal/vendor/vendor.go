@@ -22,11 +22,13 @@ type Vendor struct {
 	Devices   []string          // prefixes of the paths of device nodes
 	Driver    string            // DRA driver in claims and slices
 	Kinds     map[string]string // values of the attribute "type" of its devices, and the attribute with the mode
+	Partition string            // the type of its devices that are partitions
 	Parents   []string          // attributes of its devices with the PCI address or UUID of their GPU
 
 	Plugin   string   // image of the device plugin
 	Operands []string // images of other operands
 	DRA      []string // images of the DRA driver
+	Gate     string   // its feature gate with which it creates partitions for claims
 	Manager  []string // images of the vendor's own manager
 	Foreign  string   // word in the repository of another vendor's images of the same name
 
@@ -66,11 +68,13 @@ var AMD = &Vendor{
 	Devices:   []string{"/dev/kfd", "/dev/dri"},
 	Driver:    "gpu.amd.com",
 	Kinds:     map[string]string{"amdgpu": "partitionProfile", "amdgpu-partition": "partitionProfile"},
+	Partition: "amdgpu-partition",
 	Parents:   []string{"pciAddr", "parentPciAddr"},
 
 	Plugin:   "k8s-device-plugin",
 	Operands: []string{"device-metrics-exporter"},
 	DRA:      []string{"k8s-gpu-dra-driver"},
+	Gate:     "AutoPartition",
 	Manager:  []string{"device-config-manager"},
 	Foreign:  "nvidia",
 }
@@ -90,11 +94,13 @@ var NVIDIA = &Vendor{
 	Devices:   []string{"/dev/nvidia"},
 	Driver:    "gpu.nvidia.com",
 	Kinds:     map[string]string{"gpu": "", "mig": "profile"},
+	Partition: "mig",
 	Parents:   []string{"uuid", "parentUUID", "pcieBusID", "resource.kubernetes.io/pciBusID"},
 
 	Plugin:   "k8s-device-plugin",
 	Operands: []string{"gpu-feature-discovery", "dcgm", "dcgm-exporter"},
 	DRA:      []string{"k8s-dra-driver-gpu", "dra-driver-nvidia-gpu"},
+	Gate:     "DynamicMIG",
 	Manager:  []string{"k8s-mig-manager"},
 	Foreign:  "rocm",
 
