@@ -48,6 +48,7 @@ func main() {
 // the pod's fields.
 type options struct {
 	node, namespace, pod      string
+	leases                    string
 	socket, config, features  string
 	server, token, ca         string
 	drain, refresh, retry     time.Duration
@@ -61,7 +62,8 @@ func parse(args []string, env func(string) string, to io.Writer) (options, error
 	f := flag.NewFlagSet("dcm-kubernetes", flag.ContinueOnError)
 	f.SetOutput(to)
 	f.StringVar(&o.node, "node", env("NODE_NAME"), "`name` of the node")
-	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE"), "`namespace` of the budget's Leases and of this pod")
+	f.StringVar(&o.namespace, "namespace", env("POD_NAMESPACE"), "`namespace` of this pod")
+	f.StringVar(&o.leases, "budget-namespace", "dcm-budget", "`namespace` of the budget's Leases")
 	f.StringVar(&o.pod, "pod", env("POD_NAME"), "`name` of this pod")
 	f.StringVar(&o.socket, "socket", "/run/dcm-agent/socket", "`path` of the socket of dcm on the host")
 	f.StringVar(&o.config, "config", "/etc/config-manager", "`directory` in which the ConfigMap is mounted")
@@ -111,7 +113,7 @@ func run(ctx context.Context, args []string, env func(string) string, to io.Writ
 	if err != nil {
 		return err
 	}
-	client, err := cluster.New(access, o.namespace)
+	client, err := cluster.New(access, o.leases)
 	if err != nil {
 		return err
 	}

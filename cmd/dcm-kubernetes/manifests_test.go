@@ -79,7 +79,7 @@ func TestAccount_Permissions(t *testing.T) {
 	for _, r := range documents[rbac.ClusterRole](t, "base/account.yaml", "ClusterRole")[0].Rules {
 		got = append(got, strings.Join(r.Resources, ",")+": "+strings.Join(r.Verbs, " "))
 	}
-	for _, r := range documents[rbac.Role](t, "base/account.yaml", "Role")[0].Rules {
+	for _, r := range documents[rbac.Role](t, "cluster/budget.yaml", "Role")[0].Rules {
 		got = append(got, strings.Join(r.Resources, ",")+": "+strings.Join(r.Verbs, " "))
 	}
 	want := []string{"nodes: get list watch patch", "nodes/status: patch", "pods: list delete", "pods/eviction: create",
@@ -92,7 +92,7 @@ func TestAccount_Permissions(t *testing.T) {
 func TestManifests_Names(t *testing.T) {
 	for file, words := range map[string][]string{
 		"cluster/policy.yaml": {vendor.AMD.State, vendor.AMD.Taint.Key, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, vendor.Paused},
-		"base/budget.yaml":    {cluster.Budget + `: ""`},
+		"cluster/budget.yaml": {cluster.Budget + `: ""`},
 		"README.md":           {vendor.AMD.Profile, vendor.AMD.State, vendor.NVIDIA.Profile, vendor.NVIDIA.State, vendor.NVIDIA.Taint.Key, cluster.Operation, cluster.Last, cluster.ConditionType, cluster.Operand, cluster.Budget},
 	} {
 		text, err := os.ReadFile(filepath.Join(manifests, file))
@@ -126,7 +126,7 @@ func TestOverlaysRender(t *testing.T) {
 			// The end of an overlay must leave the rights of the others, and the policy.
 			cluster := "dcm-kubernetes-" + tt.namespace
 			want := append(tt.more, "ClusterRole /"+cluster, "ClusterRoleBinding /"+cluster, "DaemonSet "+tt.namespace+"/dcm-kubernetes",
-				"Lease "+tt.namespace+"/dcm-budget-1", "Role "+tt.namespace+"/dcm-kubernetes", "RoleBinding "+tt.namespace+"/dcm-kubernetes",
+				"RoleBinding dcm-budget/"+cluster,
 				"ServiceAccount "+tt.namespace+"/dcm-kubernetes")
 			slices.Sort(want)
 			var got []string
@@ -134,7 +134,7 @@ func TestOverlaysRender(t *testing.T) {
 				meta := o["metadata"].(rendered.Object)
 				namespace, _ := meta["namespace"].(string)
 				got = append(got, fmt.Sprintf("%v %s/%v", o["kind"], namespace, meta["name"]))
-				if role, ok := o["roleRef"].(rendered.Object); ok && role["name"] != meta["name"] {
+				if role, ok := o["roleRef"].(rendered.Object); ok && role["name"] != meta["name"] && role["name"] != "dcm-budget" {
 					t.Errorf("%v %v binds the role %v", o["kind"], meta["name"], role["name"])
 				}
 				subjects, _ := o["subjects"].([]any)
@@ -192,7 +192,7 @@ func TestClusterRenders(t *testing.T) {
 	for _, o := range objects {
 		got = append(got, fmt.Sprintf("%v %v", o["kind"], o["metadata"].(rendered.Object)["name"]))
 	}
-	if want := []string{"ValidatingAdmissionPolicy dcm-kubernetes", "ValidatingAdmissionPolicyBinding dcm-kubernetes"}; !slices.Equal(got, want) {
+	if want := []string{"Namespace dcm-budget", "Role dcm-budget", "Lease dcm-budget-1", "ValidatingAdmissionPolicy dcm-kubernetes", "ValidatingAdmissionPolicyBinding dcm-kubernetes"}; !slices.Equal(got, want) {
 		t.Errorf("rendered:\n%q, want\n%q", got, want)
 	}
 }

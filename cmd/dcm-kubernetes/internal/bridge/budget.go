@@ -64,12 +64,15 @@ func (b *budget) read(ctx context.Context, node sequence.Node, now time.Time) (*
 // lost. The lease must have expired. One check at a time suffices, as waiting nodes check
 // different holders.
 func (b *budget) checkStale(ctx context.Context, seen *sequence.Leases, pool string, now time.Time) error {
+	if seen.Open(pool, b.node) != nil {
+		return nil
+	}
 	var held []int // indexes
 	for i, l := range seen.All {
 		switch {
-		case b.own(l), l.Pool == pool && l.Holder == "":
+		case b.own(l):
 			return nil
-		case l.Pool == pool:
+		case l.Pool == pool && l.Holder != "":
 			held = append(held, i)
 		}
 	}

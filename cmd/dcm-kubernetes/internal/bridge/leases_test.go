@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dcm/cmd/dcm-kubernetes/internal/cluster"
 	"dcm/cmd/dcm-kubernetes/internal/standin"
 )
 
@@ -162,4 +163,27 @@ func TestLease_TakenAfterItsDuration(t *testing.T) {
 	if err != nil || renewed.Before(ahead.Add(time.Second).Truncate(time.Microsecond)) {
 		t.Errorf("renewed at %s, before the lease had expired, %s; %v", renewed, ahead.Add(time.Second), err)
 	}
+}
+
+// After the budget was lowered, the lease of a node that is gone does not stop the others.
+func TestBudget_Lowered(t *testing.T) {
+	w := newWorld(t, "n1")
+	w.times.Lease = 5 * time.Millisecond
+	w.budget(2)
+	w.api.Do(func(tree standin.Tree) {
+		for i, who := range []any{nil, "gone/x"} {
+			l := tree.Get(fmt.Sprintf("%sbudget-%d", leases, i))
+			standin.Sub(l, "metadata", "annotations")[cluster.Size] = fmt.Sprint(i + 1)
+			if who != nil {
+				standin.Sub(l, "spec")["holderIdentity"], standin.Sub(l, "spec")["leaseDurationSeconds"] = who, 1
+			}
+			tree.Put(fmt.Sprintf("%sbudget-%d", leases, i), l)
+		}
+	})
+	w.start("n1")
+	w.label("n1", "small")
+	w.until("the holder", func() bool {
+		return strings.Contains(w.condition("n1"), "all 1 Leases of the budget are held (by gone)")
+	})
+	w.until("success", func() bool { return w.state("n1") == "success" && w.held() == 1 })
 }

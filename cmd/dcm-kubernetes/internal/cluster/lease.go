@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +24,10 @@ import (
 // leases with the same value, one without it only leases with an empty value.
 const Budget = "deviceconfig.org/budget"
 
+// Size is the annotation of a lease with the number of leases of its pool. That of the first lease is effective.
+// The others may have an older one, since Helm keeps a lease that the chart no longer has.
+const Size = "deviceconfig.org/budget-size"
+
 // Leases lists the leases of the budget.
 func (c *Client) Leases(ctx context.Context) ([]coordination.Lease, error) {
 	list := &coordination.LeaseList{}
@@ -32,9 +39,20 @@ func (c *Client) Leases(ctx context.Context) ([]coordination.Lease, error) {
 func ViewLeases(all []coordination.Lease) *sequence.Leases {
 	out := &sequence.Leases{}
 	for _, l := range all {
-		out.All = append(out.All, sequence.Lease{Name: l.Name, Pool: l.Labels[Budget], Holder: holder(l)})
+		out.All = append(out.All, sequence.Lease{Name: l.Name, Pool: l.Labels[Budget], Holder: holder(l), Over: over(l, all)})
 	}
 	return out
+}
+
+// over reports whether a lease is beyond the size of its pool. A size that is no number is 0.
+func over(l coordination.Lease, all []coordination.Lease) bool {
+	pool := slices.DeleteFunc(slices.Clone(all), func(o coordination.Lease) bool { return o.Labels[Budget] != l.Labels[Budget] })
+	slices.SortFunc(pool, func(a, b coordination.Lease) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	text, limited := pool[0].Annotations[Size]
+	size, _ := strconv.Atoi(text)
+	return limited && slices.IndexFunc(pool, func(o coordination.Lease) bool { return o.Name == l.Name }) >= size
 }
 
 func holder(l coordination.Lease) string {
@@ -109,12 +127,12 @@ func (c *Client) Stale(ctx context.Context, holder string) (bool, error) {
 	if err != nil {
 		return errors.IsNotFound(err), ignoreNotFound(err)
 	}
-	return over(node, id), nil
+	return ended(node, id), nil
 }
 
-// over reports whether the operation id has ended: the node has another operation or none. It is
+// ended reports whether the operation id has ended: the node has another operation or none. It is
 // false if the node's annotation is unreadable.
-func over(node *core.Node, id string) bool {
+func ended(node *core.Node, id string) bool {
 	v, err := View(node)
 	return err == nil && (v.Op == nil || v.Op.ID != id)
 }

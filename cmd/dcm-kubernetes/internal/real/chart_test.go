@@ -41,7 +41,7 @@ func helm(t *testing.T, namespace string, args ...string) ([]object, error) {
 	return all, nil
 }
 
-// keyed returns objects by kind and name, without the only annotation: that by which Helm keeps objects.
+// keyed returns objects by kind and name, without annotations. Only the chart has some.
 func keyed(objects []object) map[string]object {
 	out := make(map[string]object)
 	for _, o := range objects {
@@ -70,7 +70,7 @@ func TestChart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want = slices.DeleteFunc(append(want, cluster...), func(o object) bool { return o["kind"] == "Namespace" })
+			want = slices.DeleteFunc(append(want, cluster...), func(o object) bool { return sub(o, "metadata")["name"] == "dcm" })
 			if d := cmp.Diff(keyed(want), keyed(chart)); d != "" {
 				t.Errorf("(-overlay +chart)\n%s", d)
 			}
@@ -82,16 +82,16 @@ func TestChart(t *testing.T) {
 
 func chartValues(t *testing.T) {
 	objects, err := helm(t, "gpu", "--set", "image.repository=example.org/x,image.digest=sha256:"+strings.Repeat("a", 64)+",budget=3,pools.h100=2,pools.mi300x=1,configMap=mine,times.drain=0,times.wait=60s",
-		"--set", "cluster=false", "--set", `nodeSelector.pool=a,nodeSelector.deviceconfig\.org/agent=`)
+		"--set", "cluster=true", "--set", `nodeSelector.pool=a,nodeSelector.deviceconfig\.org/agent=`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kinds []string
 	for key, o := range keyed(objects) {
-		kinds = append(kinds, key)
-		if namespace := sub(o, "metadata")["namespace"]; namespace != "gpu" && !strings.HasPrefix(key, "ClusterRole") {
-			t.Errorf("%s is in the namespace %v", key, namespace)
+		if namespace, ok := sub(o, "metadata")["namespace"].(string); ok {
+			key += " in " + namespace
 		}
+		kinds = append(kinds, key)
 	}
 	slices.Sort(kinds)
 	for name, pool := range map[string]string{"dcm-budget-3": "", "dcm-budget-h100-2": "h100"} {
@@ -99,11 +99,20 @@ func chartValues(t *testing.T) {
 			t.Errorf("%s is in the pool %v, want %q", name, got, pool)
 		}
 	}
-	want := []string{"ClusterRole dcm-kubernetes-gpu", "ClusterRoleBinding dcm-kubernetes-gpu", "DaemonSet dcm-kubernetes", "Lease dcm-budget-1", "Lease dcm-budget-2", "Lease dcm-budget-3",
-		"Lease dcm-budget-h100-1", "Lease dcm-budget-h100-2", "Lease dcm-budget-mi300x-1",
-		"Role dcm-kubernetes", "RoleBinding dcm-kubernetes", "ServiceAccount dcm-kubernetes"}
+	want := []string{"ClusterRole dcm-kubernetes-gpu", "ClusterRoleBinding dcm-kubernetes-gpu", "DaemonSet dcm-kubernetes in gpu",
+		"Lease dcm-budget-1 in dcm-budget", "Lease dcm-budget-2 in dcm-budget", "Lease dcm-budget-3 in dcm-budget",
+		"Lease dcm-budget-h100-1 in dcm-budget", "Lease dcm-budget-h100-2 in dcm-budget", "Lease dcm-budget-mi300x-1 in dcm-budget",
+		"Namespace dcm-budget", "Role dcm-budget in dcm-budget", "RoleBinding dcm-kubernetes-gpu in dcm-budget", "ServiceAccount dcm-kubernetes in gpu",
+		"ValidatingAdmissionPolicy dcm-kubernetes", "ValidatingAdmissionPolicyBinding dcm-kubernetes"}
 	if d := cmp.Diff(want, kinds); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
+	}
+	second, err := helm(t, "gpu", "--set", "cluster=false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(second); n != 5 {
+		t.Errorf("a second release has %d objects: %v", n, second)
 	}
 	pod := sub(keyed(objects)["DaemonSet dcm-kubernetes"], "spec", "template", "spec")
 	container := pod["containers"].([]any)[0].(object)

@@ -15,7 +15,7 @@ import (
 // TestHelm runs the commands of packaging/kubernetes/README.md with the real Helm, API server, DaemonSet
 // controller and garbage collector: it installs the chart, changes nodes, and removes the release.
 func TestHelm(t *testing.T) {
-	w := bareWorld(t, extra{controllers: []string{"garbage-collector-controller"}})
+	w := bareWorld(t, extra{controllers: []string{"garbage-collector-controller", "namespace-controller"}})
 	made(t, "helm")
 	w.plugin()
 	two := []string{"n1", "n2"}
@@ -43,6 +43,24 @@ func TestHelm(t *testing.T) {
 	}
 	w.until("success", two, applied("small", "success"))
 	w.free()
+	t.Run("a smaller budget", func(t *testing.T) {
+		kubelets.shell(home, "helm upgrade --namespace dcm dcm dist/dcm-kubernetes-*.tgz --reuse-values --set budget=1")
+		w.mu.Lock()
+		w.now, w.most = 0, 0
+		w.mu.Unlock()
+		for _, name := range two {
+			w.label(name, "whole")
+		}
+		w.until("success", two, applied("whole", "success"))
+		for _, name := range two {
+			w.label(name, "small")
+		}
+		w.until("success", two, applied("small", "success"))
+		w.free()
+		if w.most != 1 {
+			t.Errorf("%d nodes concurrently", w.most)
+		}
+	})
 	for _, name := range two {
 		if wrong := w.wrong(name); wrong != nil || w.divided(name) != 64 {
 			t.Errorf("%s: %q, %d partitions", name, wrong, w.divided(name))
@@ -53,12 +71,10 @@ func TestHelm(t *testing.T) {
 
 	removal := strings.SplitAfter(commands[1], "\n")
 	kubelets.shell(home, removal[0])
-	leases := []string{"leases dcm-budget-1", "leases dcm-budget-2", "leases dcm-budget-a-1"}
-	policy := []string{"validatingadmissionpolicies dcm-kubernetes", "validatingadmissionpolicybindings dcm-kubernetes"}
-	w.awaitInstalled(t, slices.Concat(before, leases, policy))
+	kept := []string{"leases dcm-budget-1", "leases dcm-budget-2", "leases dcm-budget-a-1", "roles dcm-budget",
+		"validatingadmissionpolicies dcm-kubernetes", "validatingadmissionpolicybindings dcm-kubernetes"}
+	w.awaitInstalled(t, append(slices.Clone(before), kept...))
 	kubelets.shell(home, removal[1])
-	w.awaitInstalled(t, append(slices.Clone(before), policy...))
-	kubelets.shell(home, removal[2])
 	w.awaitInstalled(t, before)
 }
 
@@ -66,8 +82,8 @@ func TestHelm(t *testing.T) {
 func (w *world) installed() (names []string) {
 	w.t.Helper()
 	for _, at := range []string{"/api/v1/namespaces/dcm/pods", "/api/v1/namespaces/dcm/serviceaccounts", "/api/v1/namespaces/dcm/secrets",
-		"/apis/apps/v1/namespaces/dcm/daemonsets", "/apis/coordination.k8s.io/v1/namespaces/dcm/leases",
-		"/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/roles", "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm/rolebindings",
+		"/apis/apps/v1/namespaces/dcm/daemonsets", "/apis/coordination.k8s.io/v1/namespaces/dcm-budget/leases",
+		"/apis/rbac.authorization.k8s.io/v1/namespaces/dcm-budget/roles", "/apis/rbac.authorization.k8s.io/v1/namespaces/dcm-budget/rolebindings",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"} {
 		items, _ := w.do(http.MethodGet, at, nil)["items"].([]any)

@@ -52,7 +52,6 @@ func TestOverlays(t *testing.T) {
 				}
 			}
 			t.Log(why)
-			leases := "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
 			lease := w.do(http.MethodGet, leases+"/dcm-budget-1", nil)
 			lease["spec"] = object{"holderIdentity": "n1/x"}
 			for _, may := range []struct {

@@ -359,7 +359,7 @@ func (w *world) inside(name string) (stop func()) {
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}}
-	client, err := cluster.New(config, "dcm")
+	client, err := cluster.New(config, "dcm-budget")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ const (
 	nodes  = "/api/v1/nodes"
 	pods   = "/api/v1/namespaces/default/pods"
 	agents = "/api/v1/namespaces/dcm/pods"
-	leases = "/apis/coordination.k8s.io/v1/namespaces/dcm/leases"
+	leases = "/apis/coordination.k8s.io/v1/namespaces/dcm-budget/leases"
 
 	text = `{"gpu-config-profiles": {
 		"whole": {"profiles": [{"computePartition": "SPX", "memoryPartition": "NPS1"}]},

@@ -2,7 +2,6 @@ package sequence
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -22,24 +21,33 @@ func waiting(s Input, op Operation) Step {
 	case holds(s):
 		return begin(s, op)
 	}
-	self, leases, budget := Holder(s.Node.Name, op.ID), s.Leases.Of(s.Node.Pool), "the budget"
-	if l := open(leases, s.Node.Name); l != nil {
-		return Step{Act: Take{Lease: l.Name, Holder: self}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is about to begin")}
+	if l := s.Leases.Open(s.Node.Pool, s.Node.Name); l != nil {
+		return Step{Act: Take{Lease: l.Name, Holder: Holder(s.Node.Name, op.ID)}, Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" is about to begin")}
 	}
+	// Many nodes wait concurrently, and in a large budget the holders change often.
+	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget,
+		Condition: isFalse("WaitingForBudget", "the change to "+op.Profile+" waits: "+exhausted(s))}
+}
+
+// exhausted describes a budget without a free Lease.
+func exhausted(s Input) string {
+	budget, leases := "the budget", s.Leases.Of(s.Node.Pool)
 	if s.Node.Pool != "" {
 		budget += " pool " + s.Node.Pool
 	}
-	// Many nodes wait concurrently, and in a large budget the holders change often.
-	return Step{Act: Wait{For: s.Times.Budget}, Slack: 10 * s.Times.Budget, Condition: isFalse("WaitingForBudget",
-		fmt.Sprintf("the change to %s waits: all %d Leases of %s are held (by %s)", op.Profile, len(leases), budget, holders(leases)))}
+	if holders := holders(leases); holders != "" {
+		return fmt.Sprintf("all %d Leases of %s are held (by %s)", s.Leases.Size(s.Node.Pool), budget, holders)
+	}
+	return "the size of " + budget + " is 0. hint: set the annotation deviceconfig.org/budget-size of its first Lease to 1 or more"
 }
 
 // holders names the nodes that hold leases.
 func holders(all []Lease) string {
 	var names []string
 	for _, l := range all {
-		name, _, _ := strings.Cut(l.Holder, "/")
-		names = append(names, name)
+		if name, _, held := strings.Cut(l.Holder, "/"); held {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return few(slices.Compact(names))
@@ -56,24 +64,6 @@ func few(names []string) string {
 // holds reports whether the operation has a lease.
 func holds(s Input) bool {
 	return s.Leases != nil && slices.ContainsFunc(s.Leases.All, func(l Lease) bool { return l.Holder == Holder(s.Node.Name, s.Node.Op.ID) })
-}
-
-// open returns the lease to take, a free one if possible. Nodes start at different leases,
-// so that they seldom collide.
-func open(all []Lease, node string) *Lease {
-	if len(all) == 0 {
-		return nil
-	}
-	h := fnv.New32a()
-	h.Write([]byte(node))
-	first := int(h.Sum32() % uint32(len(all)))
-	turned := slices.Concat(all[first:], all[:first])
-	for _, fits := range []func(Lease) bool{func(l Lease) bool { return l.Holder == "" }, func(l Lease) bool { return l.Stale }} {
-		if i := slices.IndexFunc(turned, fits); i >= 0 {
-			return &turned[i]
-		}
-	}
-	return nil
 }
 
 // begin returns the patch that marks, cordons and taints the node.

@@ -220,27 +220,6 @@ type DeviceTaints struct {
 	Devices []string // tainted devices
 }
 
-// Leases are the budget. A node may change while it holds a Lease.
-type Leases struct {
-	All []Lease
-}
-
-// Of returns the Leases of a pool.
-func (l Leases) Of(pool string) []Lease {
-	return slices.DeleteFunc(slices.Clone(l.All), func(l Lease) bool { return l.Pool != pool })
-}
-
-// Lease is one Lease of the budget.
-type Lease struct {
-	Name   string
-	Pool   string // "" for the one of nodes without a pool
-	Holder string // see [Holder]; "" if free
-	Stale  bool   // the holder's node no longer has that operation
-}
-
-// Holder returns the identity with which an operation holds a Lease.
-func Holder(node, operation string) string { return node + "/" + operation }
-
 // Used is the result of the last [Use] of this process.
 type Used struct {
 	Target
