@@ -190,6 +190,10 @@ func (w *world) policyOfNVIDIA(t *testing.T) {
 		t.Fatal(err)
 	}
 	operation := object{cluster.Operation: string(text)}
+	// with is a pause of a label, with an operation that has this text in its field "paused".
+	with := func(label, paused string) object {
+		return object{"metadata": object{"labels": object{label: vendor.Paused}, "annotations": object{cluster.Operation: strings.Replace(string(text), `"paused":{`, `"paused":{`+paused+",", 1)}}}
+	}
 	taints := []any{object{"key": vendor.NVIDIA.Taint.Key, "value": vendor.NVIDIA.Taint.Value, "effect": "NoSchedule"}}
 	w.awaitPolicy(name)
 	for _, try := range []attempt{
@@ -201,6 +205,15 @@ func (w *world) policyOfNVIDIA(t *testing.T) {
 		{what: "an operand's label away", body: set(object{plugin: nil}), refused: "no label but"},
 		{what: "the beginning of an operation", body: object{"metadata": object{"labels": object{plugin: vendor.Paused, vendor.NVIDIA.State: "pending"}, "annotations": operation},
 			"spec": object{"unschedulable": true, "taints": taints}}},
+		{what: "another value in the operation", body: object{"metadata": object{"annotations": object{cluster.Operation: strings.Replace(string(text), `"true"`, `"false"`, 1)}}}, refused: "no label but"},
+		{what: "a second value in the operation", body: with(plugin, `"`+plugin+`":"false"`), refused: "no label but"},
+		{what: "the operation away, with the label paused", body: object{"metadata": object{"annotations": object{cluster.Operation: nil}}}, refused: "no label but"},
+		{what: "a pause without its value", body: set(object{dcgm: vendor.Paused}), refused: "no label but"},
+		{what: "a pause with another value", body: with(dcgm, `"`+dcgm+`":"true"`), refused: "no label but"},
+		{what: "a pause with two values", body: with(dcgm, `"`+dcgm+`":"false","`+dcgm+`":"true"`), refused: "no label but"},
+		{what: "a pause with its value", body: with(dcgm, `"`+dcgm+`":"false"`)},
+		{what: "another value than that", body: set(object{dcgm: "true"}), refused: "no label but"},
+		{what: "the value from before the pause", body: set(object{dcgm: "false"})},
 		{what: "a paused label to another value", body: set(object{plugin: "mine"}), refused: "no label but"},
 		{what: "a paused label away", body: set(object{plugin: nil}), refused: "no label but"},
 		{what: "a paused label to its value from before", body: set(object{plugin: "true"})},
