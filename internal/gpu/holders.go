@@ -15,7 +15,8 @@ type Holder struct {
 	Devices []string           // "/dev/kfd", "/dev/dri/renderD128"
 	Vendors []partition.Vendor // vendors of these GPUs
 
-	// Attached are the GPUs that the process uses through [Device.SharedNode]. It is empty if
+	// Attached are the GPUs that the process uses through [Device.SharedNode]; those that have
+	// left the bus are [Removed]. It is empty if
 	// they are unknown, or if the driver does not distinguish them ([BusyCheckNode]). The
 	// process then counts as a user of every GPU that has the node.
 	Attached []partition.Address
@@ -26,6 +27,9 @@ type Holder struct {
 	// they are unknown; the lease then counts as one of every GPU.
 	Leased []string
 }
+
+// Removed stands for a GPU that has left the bus, whose address is no longer known.
+const Removed partition.Address = "removed"
 
 // Uses reports whether the process uses the GPU in a way that prevents a change of it: it has
 // one of the GPU's exclusive nodes open, is attached to the GPU through the shared node, or

@@ -198,10 +198,12 @@ func ScopeOf(last *runstate.Partitions, cfg *config.Config, d apply.Difference) 
 			return divided
 		}
 		wanted := cfg.Reservations[i]
-		at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool {
-			return r.Name == wanted.Name && r.Asks == wanted.Asks() && len(r.Partitions) > 0
-		})
-		if at < 0 {
+		at := slices.IndexFunc(last.Reservations, func(r runstate.Reservation) bool { return r.Name == wanted.Name && r.Asks == wanted.Asks() })
+		switch none := at >= 0 && len(last.Reservations[at].Partitions) == 0; {
+		case none && wanted.Whole: // its GPUs were missing
+			own, _ := partition.Select(wanted.GPUs, d.GPUs) // the error names those that still are
+			return slices.DeleteFunc(slices.Clone(divided), func(a partition.Address) bool { return !slices.Contains(own, a) })
+		case at < 0, none:
 			return divided
 		}
 		return last.GPUsOf(last.Reservations[at], func(p runstate.Part) bool { return changed[p.Name] || wanted.Whole && slices.Contains(divided, p.GPU) })

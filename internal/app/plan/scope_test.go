@@ -37,8 +37,11 @@ func written(t *testing.T, list []config.Reservation) (*host.Host, []gpu.Device)
 			p.Parts = append(p.Parts, runstate.Part{Name: runstate.PartName(d.Address, part.Index), GPU: d.Address})
 		}
 	}
-	for name, parts := range map[string]string{"a": part(amd0, 0), "b": part(amd1, 0), "both": part(amd0, 0) + " " + part(amd1, 0), "i0": part(mig, 0), "i1": part(mig, 1), "w": part(mig, 1), "unmet": ""} {
+	for name, parts := range map[string]string{"a": part(amd0, 0), "b": part(amd1, 0), "both": part(amd0, 0) + " " + part(amd1, 0), "i0": part(mig, 0), "i1": part(mig, 1), "w": part(mig, 1), "unmet": "", "gone": ""} {
 		i := slices.IndexFunc(list, func(r config.Reservation) bool { return r.Name == name })
+		if i < 0 {
+			continue
+		}
 		p.Reservations = append(p.Reservations, runstate.Reservation{Name: name, Unit: list[i].Unit, Partitions: strings.Fields(parts), Asks: list[i].Asks()})
 	}
 	if err := os.MkdirAll(h.Runtime(), 0o755); err != nil {
@@ -55,8 +58,10 @@ func TestScope(t *testing.T) {
 	for _, name := range strings.Fields("a b both i0 i1 w unmet") {
 		list = append(list, config.Reservation{Name: name, Unit: name + ".service", Partitions: 1, Whole: name == "w"})
 	}
+	// The list was written while GPU amd1 of this client was missing, and another one still is.
+	list = append(list, config.Reservation{Name: "gone", Unit: "gone.service", Whole: true, GPUs: []partition.Selector{{Address: amd1}, {Address: "0000:65:00.0"}}})
 	h, devices := written(t, list)
-	all := strings.Fields("a b both i0 i1 w unmet free")
+	all := strings.Fields("a b both i0 i1 w unmet gone free")
 	for _, tt := range []struct {
 		name     string
 		steps    partition.Steps
@@ -64,6 +69,7 @@ func TestScope(t *testing.T) {
 		change   func(*config.Config)
 	}{
 		{"one AMD GPU", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a both unmet free", nil},
+		{"the client of a GPU that was missing", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd1}}, "b both unmet gone free", nil},
 		{"a new instance", partition.Steps{{Kind: partition.CreateInstances, GPU: mig, MIG: &partition.MIG{}}}, "w unmet free", nil},
 		{"MIG turned off", partition.Steps{{Kind: partition.SetMIGMode, GPU: mig}}, "i0 i1 w unmet free", nil},
 		{"a reservation that has changed", partition.Steps{{Kind: partition.SwitchCompute, GPU: amd0}}, "a b both unmet free",

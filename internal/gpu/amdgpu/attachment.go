@@ -73,10 +73,7 @@ func (k kfd) attachments(r gpu.Roots) (map[int][]partition.Address, error) {
 	if err != nil {
 		return nil, err
 	}
-	owners, err := k.owners(r)
-	if err != nil {
-		return nil, err
-	}
+	files := make(map[int][]string)
 	for _, pid := range pids {
 		names, err := sysfs.Names(filepath.Join(k.processes(), strconv.Itoa(pid)))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -85,22 +82,38 @@ func (k kfd) attachments(r gpu.Roots) (map[int][]partition.Address, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[pid] = attachedTo(names, owners)
+		files[pid] = names
+	}
+	owners, err := k.owners(r) // after the files, so that it has each GPU that was attached and is present
+	if err != nil {
+		return nil, err
+	}
+	for pid, names := range files {
+		out[pid] = owners.attached(names)
 	}
 	return out, nil
 }
 
-// attachedTo returns the GPUs of a KFD process from the names of its files, nil if one is
-// unknown.
-func attachedTo(names []string, owners map[string]partition.Address) []partition.Address {
+// owners are the GPUs of the KFD nodes.
+type owners struct {
+	byID   map[string]partition.Address // by the node's gpu_id; "" if the GPU is unknown
+	hidden bool                         // nodes are missing, such as those that the device cgroup hides
+}
+
+// attached returns the GPUs of a KFD process from the names of its files, nil if one is unknown. A
+// gpu_id that no node has belonged to a GPU that has left the bus.
+func (o owners) attached(names []string) []partition.Address {
 	var out []partition.Address
 	for _, name := range names {
 		id, ok := cutDecimal(name, "vram_")
 		if !ok {
 			continue
 		}
-		owner, ok := owners[id]
-		if !ok {
+		owner, listed := o.byID[id]
+		switch {
+		case !listed && !o.hidden:
+			owner = gpu.Removed
+		case owner == "":
 			return nil
 		}
 		out = append(out, owner)
@@ -108,30 +121,28 @@ func attachedTo(names []string, owners map[string]partition.Address) []partition
 	return sortedAddresses(out)
 }
 
-// owners returns the GPU of each KFD node by the node's gpu_id. Nodes whose GPU is unknown are
-// missing, as are those that the device cgroup hides.
-func (k kfd) owners(r gpu.Roots) (map[string]partition.Address, error) {
-	out := make(map[string]partition.Address)
+func (k kfd) owners(r gpu.Roots) (owners, error) {
+	out := owners{byID: make(map[string]partition.Address)}
 	dir, names, err := sysfs.ListDir(k.topology())
 	if errors.Is(err, fs.ErrNotExist) {
+		out.hidden = true
 		return out, nil
 	}
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer dir.Close()
 	for _, name := range names {
 		id, err := dir.Read(filepath.Join(name, "gpu_id"))
-		if err != nil || id == "0" { // hidden, or a CPU
+		if err == nil && id == "0" { // a CPU
 			continue
 		}
-		node, err := readNode(dir, name)
-		if err != nil || node.id == nodeGone {
+		node, wrong := readNode(dir, name)
+		if err != nil || wrong != nil || node.id == nodeGone {
+			out.hidden = true
 			continue
 		}
-		if owner := node.owner(r); owner != "" {
-			out[id] = owner
-		}
+		out.byID[id] = node.owner(r)
 	}
 	return out, nil
 }

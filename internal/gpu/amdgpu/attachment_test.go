@@ -43,7 +43,7 @@ func TestHolders_AttachedGPUs(t *testing.T) {
 	}
 	f.attachedProcess(90, "a.service", 11, 12)
 	f.attachedProcess(91, "b.service", 11, 21)
-	f.attachedProcess(92, "c.service", 11, 99) // a node that is not listed
+	f.attachedProcess(92, "c.service", 11, 99) // a node of a GPU that has left the bus
 	f.attachedProcess(93, "d.service")         // no file: an unknown driver
 	f.process(94, "child", "", "/system.slice/a.service", "dev/kfd")
 	f.process(95, "received", "", "/system.slice/e.service", "dev/kfd")
@@ -57,9 +57,14 @@ func TestHolders_AttachedGPUs(t *testing.T) {
 	for _, h := range got {
 		attached[h.PID] = h.Attached
 	}
-	want := map[int][]partition.Address{90: {one}, 91: {one, two}, 92: nil, 93: nil, 94: {one}, 95: nil, 96: nil}
+	want := map[int][]partition.Address{90: {one}, 91: {one, two}, 92: {gpu.Removed, one}, 93: nil, 94: {one}, 95: nil, 96: nil}
 	if d := cmp.Diff(want, attached); d != "" {
 		t.Errorf("attached GPUs (-want +got):\n%s", d)
+	}
+
+	f.write("sys/class/kfd/kfd/topology/nodes/3/gpu_id", "31\n") // without properties
+	if got, err = whole(f.roots()).Holders(t.Context()); err != nil || got[2].Attached != nil {
+		t.Errorf("holder %+v, %v, want that its GPUs are unknown, since a node is", got[2], err)
 	}
 
 	f.attachments(4711, 21) // the opener of the received file has ended

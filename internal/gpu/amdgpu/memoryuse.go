@@ -103,8 +103,8 @@ func (r *memoryReader) users() (memoryUsers, error) {
 		return nil, err
 	}
 	for id, list := range byNode {
-		owner, known := owners[id]
-		if !known {
+		owner := owners.byID[id]
+		if owner == "" {
 			return nil, fmt.Errorf("cannot find the GPU of the KFD node with gpu_id %s", id)
 		}
 		for _, process := range list {

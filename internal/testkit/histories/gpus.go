@@ -67,12 +67,18 @@ func (g *gpus) addresses() []partition.Address {
 // devices returns the GPUs as package amdgpu reads them.
 func (g *gpus) devices() []gpu.Device {
 	var out []gpu.Device
+	var missing []partition.Absent
+	for _, s := range g.State().GPUs {
+		if s.Vanished {
+			missing = append(missing, partition.Absent{Vendor: partition.AMD, Address: s.Address})
+		}
+	}
 	for i, s := range g.State().GPUs {
 		if s.Vanished {
 			continue
 		}
 		d := gpu.Device{Model: g.chip.Product, NUMA: 0, Card: fmt.Sprintf("card%d", i), SharedNode: "/dev/kfd"}
-		d.GPU = partition.GPU{Address: s.Address, Vendor: partition.AMD, Device: g.chip.Device, XCC: g.chip.XCC, Hive: 1}
+		d.GPU = partition.GPU{Address: s.Address, Vendor: partition.AMD, Device: g.chip.Device, XCC: g.chip.XCC, Hive: 1, Missing: missing}
 		if !s.Bound {
 			d.SkipReason, d.Card = gpu.NotBound, ""
 			out = append(out, d)
@@ -119,8 +125,11 @@ func (g *gpus) holders(except int) []gpu.Holder {
 		for _, d := range h.Devices {
 			one.Devices = append(one.Devices, "/dev/"+d)
 		}
-		if len(one.Attached) == gpuCount {
+		switch {
+		case len(one.Attached) == gpuCount:
 			one.Attached = nil
+		case len(one.Attached) == 0 && !g.present(g.addresses()): // its GPUs have left the bus
+			one.Attached = []partition.Address{gpu.Removed}
 		}
 		out = append(out, one)
 	}
