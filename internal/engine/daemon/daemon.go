@@ -13,6 +13,7 @@
 //	transaction.go  the restart, and the verification of the clients after it
 //	withheld.go     clients that do not start after a failed change of single GPUs
 //	failedstarts.go services that were started during a run and failed
+//	judge.go        records why clients are down, before a run
 //	starter.go      starts clients that a failed run left down
 //	finish.go       decides what follows a pass
 //

@@ -72,14 +72,15 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestKept(t *testing.T) {
-	pending := stoppedBy("a.service", "1", "b.service", "1", "c.service", "1")
-	got := pending.kept([]systemd.Unit{
+func TestForget(t *testing.T) {
+	pending := stoppedBy("a.service", "1", "b.service", "1", "c.service", "1", "d.socket", "1")
+	pending.forget([]systemd.Unit{
 		{ID: "a.service", Active: "active", Invocation: "1"},
 		{ID: "b.service", Active: "active", Invocation: "2"},
 		{ID: "c.service", Active: "inactive", Invocation: "1"},
+		{ID: "d.socket", Active: "active", Invocation: "1"},
 	})
-	if diff := cmp.Diff(stoppedBy("b.service", "1", "c.service", "1"), got); diff != "" {
+	if diff := cmp.Diff(stoppedBy("b.service", "1", "c.service", "1", "d.socket", "1"), pending); diff != "" {
 		t.Errorf("pending starts (-want +got):\n%s", diff)
 	}
 }

@@ -77,36 +77,51 @@ func (p pendingStarts) notStarted(u systemd.Unit) bool {
 	return was.Reason == runstate.StoppedByRun && was.Invocation != "" && was.Invocation == u.Invocation
 }
 
-// fell reports whether a unit has ended, also if systemd starts it again.
-func fell(u systemd.Unit) bool { return u.Restarting() || !u.Up() && u.Settled() }
-
-// mark records which of the units that [fell] a run has left down. Those that systemd starts again
-// count only as a reason why others are down.
+// mark records which of the units that are down a run has left down. The others count only as a reason why those are down.
 func (p pendingStarts) mark(units []down, require bool) {
 	for _, name := range p.missing(units, require) {
 		i := slices.IndexFunc(units, func(u down) bool { return u.ID == name })
-		if u := units[i]; u.Invocation != "" && !u.Restarting() {
+		if u := units[i]; u.Invocation != "" && !u.Up() {
 			p.record(u.Unit, runstate.LeftDown)
 		}
 	}
 }
 
-// kept returns the pending starts that are still needed. A unit with the same invocation ID as before
-// the run was not stopped, so it needs no start.
-func (p pendingStarts) kept(now []systemd.Unit) pendingStarts {
-	out := maps.Clone(p)
-	for _, u := range now {
-		if u.Up() && p.notStarted(u) {
-			delete(out, u.ID)
+// release removes the units that were started since, and that an administrator has stopped.
+func (p pendingStarts) release(units []down, require bool) {
+	missing := p.missing(units, require)
+	for _, u := range units {
+		known := u.Invocation != "" && p[u.ID].Invocation != ""
+		if known && !u.Up() && u.Settled() && !p.notStarted(u.Unit) && !slices.Contains(missing, u.ID) {
+			delete(p, u.ID)
 		}
 	}
-	return out
 }
 
-// down is a unit with a pending start that is not active.
+// forget removes the units that no run has stopped: they are up with the same invocation ID as before. A unit that
+// triggers clients stays, since it fails when a client has failed too often.
+func (p pendingStarts) forget(now []systemd.Unit) {
+	for _, u := range now {
+		if u.Up() && p.notStarted(u) && !triggers(u.ID) {
+			delete(p, u.ID)
+		}
+	}
+}
+
+// down is a unit that has ended, also if systemd or another program has started it again.
 type down struct {
 	systemd.Unit
 	end systemd.End
+}
+
+// runs reports whether the unit is up after its last end.
+func (d down) runs() bool { return d.Up() && !d.Restarting() }
+
+// mayEndWith reports whether the unit, which is bound to another one, may have stopped because the other one ended. Otherwise
+// the other one was active at that time. PID 1 knows only the last end of the other one, which may have ended before.
+func (d down) mayEndWith(other down) bool {
+	restarted := d.end.Left <= other.end.Began
+	return restarted || !other.runs() && other.end.Left <= d.end.Left
 }
 
 // missing returns the units that no administrator stopped, in the order in which to start them:
@@ -114,10 +129,16 @@ type down struct {
 // first.
 func (p pendingStarts) missing(units []down, require bool) []string {
 	lost := make(map[string]down)
+	running := make(map[string]down)
+	for _, u := range units {
+		if u.runs() {
+			running[u.ID] = u
+		}
+	}
 	for {
 		before := len(lost)
 		for _, u := range units {
-			if p.lost(u, lost, require) {
+			if !u.runs() && p.lost(u, lost, running, require) {
 				lost[u.ID] = u
 			}
 		}
@@ -143,7 +164,8 @@ func stoppedInAutoRestart(u systemd.Unit) bool {
 	return u.Active == "inactive" && !slices.Contains([]string{"", "success", "exec-condition"}, u.Result)
 }
 
-func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
+// lost reports whether a run has left the unit down. others are those that runs have left down.
+func (p pendingStarts) lost(u down, others, running map[string]down, require bool) bool {
 	was := p[u.ID]
 	in := func(names []string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { _, ok := others[name]; return ok })
@@ -164,10 +186,11 @@ func (p pendingStarts) lost(u down, others map[string]down, require bool) bool {
 	case u.Stranded() || u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:
 		return true
 	}
-	// PID 1 stops a unit that is bound to one that has ended. If the other one was started after that and ended
-	// again, an earlier end of it has stopped the unit, and PID 1 knows only the last end.
 	return slices.ContainsFunc(u.end.Bound, func(name string) bool {
 		other, ok := others[name]
-		return ok && (other.end.Left <= u.end.Left || u.end.Left <= other.end.Began)
+		if !ok {
+			other, ok = running[name]
+		}
+		return ok && u.mayEndWith(other)
 	})
 }

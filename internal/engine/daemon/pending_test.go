@@ -231,6 +231,42 @@ func TestPending_Mark(t *testing.T) {
 	}
 }
 
+// Before a run, the daemon judges the units that are down with the client that runs again.
+func TestPending_Judge(t *testing.T) {
+	const kept, started, released = "kept", "left down", "released"
+	client := down{systemd.Unit{ID: "a.service", Active: "active", Sub: "running", Invocation: "3"}, systemd.End{Began: 30, Left: 20}}
+	for _, tt := range []struct {
+		name  string
+		bound down
+		want  string
+	}{
+		{"stopped before the client was restarted", down{systemd.Unit{Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 21, Exited: 22, Bound: []string{"a.service"}}}, started},
+		{"stopped while the client ran", down{systemd.Unit{Active: "inactive", Invocation: "2"}, systemd.End{Began: 31, Left: 40, Exited: 41, Bound: []string{"a.service"}}}, released},
+		{"stopped, and not bound to the client", down{systemd.Unit{Active: "inactive", Invocation: "2"}, systemd.End{Began: 11, Left: 21, Exited: 22}}, released},
+		{"not started since the run", down{systemd.Unit{Active: "inactive", Invocation: "1"}, systemd.End{Began: 1, Left: 10}}, kept},
+		{"PID 1 has unloaded it", down{systemd.Unit{Active: "inactive"}, systemd.End{}}, kept},
+		{"it waits for its automatic restart", down{systemd.Unit{Active: "activating", Sub: "auto-restart", Invocation: "2"}, systemd.End{Began: 11, Left: 21}}, kept},
+		{"it runs", down{systemd.Unit{Active: "active", Invocation: "2"}, systemd.End{Began: 11, Left: 10}}, kept},
+		{"it is being stopped", down{systemd.Unit{Active: "deactivating", Invocation: "2"}, systemd.End{Began: 11, Left: 21}}, kept},
+	} {
+		p := stoppedBy("a.service", "1", "bound.service", "1")
+		tt.bound.Name, tt.bound.ID = "bound.service", "bound.service"
+		units := []down{client, tt.bound}
+		p.mark(units, false)
+		p.release(units, false)
+		got := released
+		if start, found := p["bound.service"]; found {
+			got = map[runstate.PendingReason]string{runstate.StoppedByRun: kept, runstate.LeftDown: started}[start.Reason]
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		if _, found := p["a.service"]; !found {
+			t.Errorf("%s: the client that runs is released", tt.name)
+		}
+	}
+}
+
 // PID 1 is still starting one unit, and another one restarts for ever. The others are started without a wait.
 func TestPending_StartedByThemselves(t *testing.T) {
 	h := newHost(t)

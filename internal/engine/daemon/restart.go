@@ -116,18 +116,15 @@ func (p *pass) loadDriver(ctx context.Context) (r result, again bool) {
 	if err != nil {
 		return transient(err), false
 	}
-	lying, err := endedUnits(ctx, pid1.States, clients, fell)
+	lying, err := downUnits(ctx, pid1.States, clients)
 	if err != nil {
 		return transient(err), false
 	}
 	for _, l := range lying {
 		_, known := p.starts.pending[l.ID]
-		if !known && !l.Restarting() && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
+		if !known && l.Settled() && l.end.Tried > killed.Began && (l.end.Skipped || l.end.ExitedOnItsOwn(l.Unit)) {
 			p.starts.pending.record(l.Unit, runstate.LeftDown)
 		}
-	}
-	if p.failures.fresh { // otherwise this daemon has judged them after the run
-		p.starts.pending.mark(lying, p.starts.require)
 	}
 	p.log.Warn("a run has left the driver unloaded: starting another run to load it")
 	return p.restartClients(ctx, nil, nil)

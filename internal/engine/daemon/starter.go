@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -58,11 +59,14 @@ func (s *starter) keepAll(r *result) {
 	r.pending = all
 }
 
+// rests reports whether PID 1 is not starting or stopping a unit. A service that waits for its automatic restart rests.
+func rests(u systemd.Unit) bool { return u.Settled() || u.Restarting() }
+
 // leave keeps those units pending that PID 1 is starting or stopping, and returns the others.
 func (s *starter) leave(units []systemd.Unit, r *result) []systemd.Unit {
 	var settled []systemd.Unit
 	for _, u := range units {
-		if u.Settled() || u.Restarting() {
+		if rests(u) {
 			settled = append(settled, u)
 			continue
 		}
@@ -85,15 +89,21 @@ func (s *starter) keep(unit, waitsFor string, r *result) {
 // awaitNeeded decides for the units that were stopped and not started since whether a unit that they
 // require was the reason. Those whose reason starts again stay pending.
 func (s *starter) awaitNeeded(ctx context.Context, states UnitReader, lying []down, r *result) error {
+	waits, err := s.dependenciesFailed(ctx, states, lying)
+	for unit, need := range waits {
+		s.keep(unit, need, r)
+	}
+	return err
+}
+
+// dependenciesFailed records the units whose start job ended with "dependency", see [cancelledStarts].
+func (s *starter) dependenciesFailed(ctx context.Context, states UnitReader, lying []down) (waits map[string]string, err error) {
 	same := slices.DeleteFunc(slices.Clone(lying), func(d down) bool { return !s.pending.notStarted(d.Unit) })
 	starts, waits, err := cancelledStarts(ctx, states, same)
 	for _, u := range starts {
 		s.pending.record(u, runstate.DependencyFailed)
 	}
-	for unit, need := range waits {
-		s.keep(unit, need, r)
-	}
-	return err
+	return waits, err
 }
 
 // startPending starts units that an earlier run has left down. It logs the error.
@@ -140,13 +150,12 @@ func (s *starter) start(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := s.conn.limit(ctx, s.clients)
-	defer cancel()
 	now, err := pid1.States.List(ctx, s.pending.names(), systemd.All)
 	if err != nil {
 		return err
 	}
 	now = s.leave(now, r)
+	s.pending.forget(now)
 	lying, err := downUnits(ctx, pid1.States, now)
 	if err != nil {
 		return err
@@ -176,7 +185,7 @@ func (s *starter) start(ctx context.Context, r *result) error {
 		}
 	}
 	if now, err = s.settle(ctx, pid1, missing, r); err != nil {
-		s.log.Error("cannot wait for the clients", "error", err)
+		return fmt.Errorf("cannot wait for the clients: %w", err)
 	}
 	if err := s.failedWithRun(ctx, pid1, before, now, r); err != nil {
 		return err
@@ -193,32 +202,50 @@ func (s *starter) start(ctx context.Context, r *result) error {
 }
 
 // settle waits for the units that were started. If a unit that one of them requires has failed at its first start, it
-// starts that one again, or keeps it pending, and does not return it.
+// starts that one again. It keeps those pending that PID 1 is still starting, and returns the others.
 func (s *starter) settle(ctx context.Context, pid1 PID1, started []string, r *result) ([]systemd.Unit, error) {
-	now, err := pid1.States.Settle(ctx, started, systemd.Unit.Settled)
+	now, err := s.await(ctx, pid1, started)
 	if err != nil {
-		return now, err
+		return nil, err
 	}
 	lying, err := downUnits(ctx, pid1.States, now)
 	if err != nil {
-		return now, err
+		return nil, err
 	}
 	same := slices.DeleteFunc(lying, func(d down) bool { return s.pending[d.ID].Invocation != d.Invocation })
 	again, waits, err := cancelledStarts(ctx, pid1.States, same)
 	for unit, need := range waits {
 		s.keep(unit, need, r)
 	}
-	now = slices.DeleteFunc(now, func(u systemd.Unit) bool { return waits[u.ID] != "" })
-	if err != nil || len(again) == 0 {
-		return now, err
+	if err != nil {
+		return nil, err
 	}
+	now = slices.DeleteFunc(now, func(u systemd.Unit) bool { return waits[u.ID] != "" })
 	for _, u := range again {
 		s.log.Info("starting "+u.ID+" again: a unit that it requires failed at its first start", "unit", u.ID)
 		if err := pid1.Jobs.Start(ctx, u.ID); err != nil {
 			s.log.Error(err.Error())
 		}
 	}
-	return pid1.States.Settle(ctx, names(now), systemd.Unit.Settled)
+	if len(again) > 0 {
+		if now, err = s.await(ctx, pid1, names(now)); err != nil {
+			return nil, err
+		}
+	}
+	return s.leave(now, r), nil
+}
+
+// await waits until PID 1 has started or stopped units, or a time limit ends, and returns them. An error means that
+// their states cannot be read.
+func (s *starter) await(ctx context.Context, pid1 PID1, units []string) ([]systemd.Unit, error) {
+	ctx, cancel := s.conn.limit(ctx, s.clients)
+	defer cancel()
+	now, err := pid1.States.Settle(ctx, units, systemd.Unit.Settled)
+	if len(now) == 0 || err == nil {
+		return now, err
+	}
+	s.log.Warn("some clients are still starting", "error", err)
+	return now, nil
 }
 
 // failedWithRun returns an error if the start of a unit has started dcm-apply.service, which failed. This is a failure of
@@ -253,11 +280,11 @@ func downUnits(ctx context.Context, u UnitReader, units []systemd.Unit) ([]down,
 	return endedUnits(ctx, u, units, func(u systemd.Unit) bool { return !u.Up() })
 }
 
-// endedUnits returns the units that have ended, and how each stopped or failed.
-func endedUnits(ctx context.Context, u UnitReader, units []systemd.Unit, ended func(systemd.Unit) bool) ([]down, error) {
+// endedUnits returns the units of a kind, and how each stopped or failed.
+func endedUnits(ctx context.Context, u UnitReader, units []systemd.Unit, is func(systemd.Unit) bool) ([]down, error) {
 	var out []down
 	for _, now := range units {
-		if !ended(now) || now.Load != "loaded" {
+		if !is(now) || now.Load != "loaded" {
 			continue
 		}
 		end, err := u.End(ctx, now.ID)

@@ -33,6 +33,9 @@ func (t *transaction) do(ctx context.Context) (result, error) {
 	if err != nil {
 		return result{}, fmt.Errorf("cannot read which units start the clients: %w", err)
 	}
+	if err := t.pass.starts.judge(ctx, t.pid1.States); err != nil {
+		return result{}, fmt.Errorf("cannot read how clients stopped after an earlier run: %w", err)
+	}
 	taken := t.pass.starts.pending.plus(t.stopped).plus(triggers)
 	if err := t.pass.begin(intent{unit: t.unit, change: t.change, users: t.pass.users, progress: t.progress, pending: taken}); err != nil {
 		return result{}, err
@@ -247,15 +250,13 @@ func (t *transaction) verify(ctx context.Context, triggers []systemd.Unit, run *
 			}))
 		}
 	}
-	t.pass.starts.taken = t.pass.starts.taken.kept(slices.DeleteFunc(slices.Clone(after), func(u systemd.Unit) bool {
-		return slices.Contains(names(triggers), u.Name) // it fails when the client has failed too often
-	}))
+	t.pass.starts.taken.forget(after)
 	if run.failure == nil {
 		return
 	}
 	// Those that were down before the run were judged after an earlier one.
 	stopped := slices.DeleteFunc(after, func(u systemd.Unit) bool { return !slices.Contains(ids(t.stopped), u.ID) })
-	lying, err := endedUnits(ctx, t.pid1.States, stopped, fell)
+	lying, err := endedUnits(ctx, t.pid1.States, stopped, rests)
 	if err != nil {
 		t.pass.log.Warn("cannot read how clients stopped", "error", err)
 		return
