@@ -39,11 +39,10 @@ an error.`,
 	asJSON := console.JsonFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "give the reason of each profile that does not fit, and the source of each remark")
 	effective := cmd.Flags().Bool("effective", false, "print each value with its file and line")
-	cmd.MarkFlagsMutuallyExclusive("effective", "node")
-	cmd.MarkFlagsMutuallyExclusive("effective", "all")
-	cmd.MarkFlagsMutuallyExclusive("json", "node")
-	cmd.MarkFlagsMutuallyExclusive("json", "all")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
+		if err := console.Exclusive(c, [2]string{"effective", "node"}, [2]string{"effective", "all"}, [2]string{"json", "node"}, [2]string{"json", "all"}); err != nil {
+			return err
+		}
 		if *effective {
 			return listEffective(h, con, given, *asJSON)
 		}

@@ -84,3 +84,13 @@ func (d *durationValue) String() string {
 	}
 	return time.Duration(*d).String()
 }
+
+// Exclusive returns the error of a wrong command line if both options of a pair are given.
+func Exclusive(c *cobra.Command, pairs ...[2]string) error {
+	for _, p := range pairs {
+		if c.Flags().Changed(p[0]) && c.Flags().Changed(p[1]) {
+			return exitcode.With(exitcode.Usage, fmt.Errorf("--%s cannot be combined with --%s", p[0], p[1]))
+		}
+	}
+	return nil
+}

@@ -24,8 +24,11 @@ func enter(ctx context.Context, h *host.Host, name string) (dbusapi.Lease, error
 	return l, err
 }
 
-// checkEnter checks that --lease has no options of a request.
-func checkEnter(command []string, set func(option string) bool) error {
+// checkEnter checks that --lease has a name, and no options of a request.
+func checkEnter(name string, command []string, set func(option string) bool) error {
+	if name == "" {
+		return errors.New("--lease: empty; want the name of a lease, such as DCM_LEASE of 'dcm lease hold'")
+	}
 	for _, option := range []string{"partitions", "gpus", "gpu", "partition", "place", "vendor", "mode", "make", "exclusive", "share", "wait", "time", "dry-run", "json", "free", "node", "profile"} {
 		if set(option) {
 			return fmt.Errorf("--lease cannot be combined with --%s: the lease exists", option)

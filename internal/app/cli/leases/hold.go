@@ -3,6 +3,7 @@ package leases
 import (
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -52,18 +53,28 @@ func hold(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Req
 	if err != nil {
 		return err
 	}
-	if err := keep(keeper); err != nil {
-		return fmt.Errorf("cannot start the process that keeps the lease: %w", err) // the lease ends with this process
+	// A lease without a known name would stay. After this error it ends with this process, which is alone in it.
+	if err := writeHeld(con, l, describe(ctx, h, con, nil, l), asJSON); err != nil {
+		return fmt.Errorf("no lease: cannot write its name: %w", err)
 	}
-	env := describe(ctx, h, con, nil, l)
+	if err := keep(keeper); err != nil {
+		return fmt.Errorf("no lease: cannot start the process that keeps it: %w", err)
+	}
+	return nil
+}
+
+// writeHeld writes the name and the environment of a lease.
+func writeHeld(con *console.Console, l dbusapi.Lease, env []string, asJSON bool) error {
 	if asJSON {
 		return con.Answer(map[string]any{"lease": l.Unit, "partitions": l.Partitions, "environment": env})
 	}
+	var b strings.Builder
 	for _, variable := range env {
 		name, text, _ := strings.Cut(variable, "=")
-		con.Printf("%s='%s'\n", name, text) // names of partitions and devices have no quotes
+		fmt.Fprintf(&b, "%s='%s'\n", name, text) // names of partitions and devices have no quotes
 	}
-	return nil
+	_, err := io.WriteString(con.Out, b.String())
+	return err
 }
 
 // keep starts a process in the lease of this one. It has no terminal, so the end of the session does not end it.

@@ -15,7 +15,6 @@ import (
 func addNamed(f *pflag.FlagSet, w *dbusapi.Request) {
 	f.StringSliceVar(&w.NamedGPUs, "gpu", nil, "request these GPUs, each a `GPU` by index or PCI address")
 	f.StringSliceVar(&w.NamedPartitions, "partition", nil, "request these partitions, each a `PARTITION` such as 0000:65:00.0-1 or 65-1")
-	f.Lookup("gpu").DefValue, f.Lookup("partition").DefValue = "", "" // the help would show []
 }
 
 // checkNamed checks the names of GPUs and partitions.

@@ -49,7 +49,7 @@ A lease requires that a profile was applied since boot.`,
 	f.StringVar(&s.Profile, "profile", "", "with --node: its `PROFILE` (default: the selected one)")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if f.Changed("lease") {
-			if err := checkEnter(given, f.Changed); err != nil {
+			if err := checkEnter(*inside, given, f.Changed); err != nil {
 				return exitcode.With(exitcode.Usage, err)
 			}
 			get := func() (dbusapi.Lease, error) { return enter(c.Context(), h, *inside) }
