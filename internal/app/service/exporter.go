@@ -140,6 +140,17 @@ func (b watchdogHook) Watchdog() error {
 	return err
 }
 
+// reloadHook runs at each systemctl reload, with which an administrator requests a check.
+type reloadHook struct {
+	*systemd.Notifier
+	work func()
+}
+
+func (b reloadHook) Reloading() error {
+	b.work()
+	return b.Notifier.Reloading()
+}
+
 // logOnce logs a failure once. dcm does not depend on monitoring.
 func (e *exporter) logOnce(err error) {
 	if err == nil {

@@ -51,3 +51,11 @@ func TestASignOfLifeIsInTheMetrics(t *testing.T) {
 		t.Error("an old sign of life is exported as a new one")
 	}
 }
+
+// A reload of the daemon reads the memory in use, as each watchdog tick does.
+func TestReloadHook(t *testing.T) {
+	read := 0
+	if err := (reloadHook{systemd.NewNotifier(func(string) string { return "" }), func() { read++ }}).Reloading(); err != nil || read != 1 {
+		t.Errorf("got %d readings, %v; want 1", read, err)
+	}
+}

@@ -25,8 +25,8 @@ const busyMemoryInterval = 30 * time.Second
 const memoryQuietInterval = time.Second
 
 // memoryWatch finds GPUs with memory in use that no process holds, and lists them in a file. It reads the
-// memory when that is requested: at the starts and ends of leases and services, when other GPUs are found, and at
-// the watchdog's ticks. It reads it again while a process or held memory is there. A status does not request it:
+// memory when that is requested: at the starts and ends of leases and services, when other GPUs are found, at a
+// reload of the daemon, and at the watchdog's ticks. It reads it again while a process or held memory is there. A status does not request it:
 // a reading starts the vendor's program, and every user can ask for a status.
 type memoryWatch struct {
 	read    func(context.Context) ([]gpu.MemoryUse, error) // nil without an error: not now

@@ -42,7 +42,7 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		GPUs:     watched{h, s.node, &s.status.looked, s.config.get, s.acl}, Use: gpuUse{s.node}, Explain: apply.Explain,
 		Host:   rebooter{h, reboots(h), keeping(h).Lasting},
 		Rearm:  s.events.watches.Rearm,
-		Notify: watchdogHook{s.notify, s.metrics, s.memory.nudge}, Lifecycle: s.notify, Log: log, Notes: notes{h, log},
+		Notify: watchdogHook{s.notify, s.metrics, s.memory.nudge}, Lifecycle: reloadHook{s.notify, s.memory.nudge}, Log: log, Notes: notes{h, log},
 		Changed: s.events.changed, Devices: s.events.devices, Hangup: s.events.hangup, Ticks: ticks(s.notify.WatchdogInterval()), Requests: s.requests,
 	}
 }

@@ -78,6 +78,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 			log.Warn(err.Error())
 		}
 	}
+	discardInvalid(h, log)
 	forgetDiscovered(ctx, h, log)
 	s.config = newEffectiveConfig(h, log)
 	s.metrics, s.agents = newExporter(h, s.notify.WatchdogInterval() > 0, log), &agentSocket{host: h, log: log}

@@ -37,6 +37,12 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return "state file " + e.Path + ": " + e.Reason }
 
+// MoveAside renames the file, and returns its new name.
+func (e *InvalidError) MoveAside() (string, error) {
+	to := aside(e.Path, "invalid")
+	return to, os.Rename(e.Path, to)
+}
+
 // Read returns the document, nil if there is no file. The error is an [InvalidError] if the file is not such
 // a document.
 func (f File[T]) Read() (*T, error) {
@@ -129,16 +135,16 @@ func (f File[T]) replace(text []byte) error {
 	if st, failed := os.Lstat(f.Path); err == nil || failed != nil || !st.IsDir() {
 		return err
 	}
-	if moved := os.Rename(f.Path, f.aside()); moved != nil {
+	if moved := os.Rename(f.Path, aside(f.Path, "directory")); moved != nil {
 		return errors.Join(err, moved)
 	}
 	return atomicfile.Write(f.Path, text, options)
 }
 
-// aside returns a free name for a directory that is in the place of the file.
-func (f File[T]) aside() string {
+// aside returns a free name for what is in the place of a file.
+func aside(path, kind string) string {
 	for i := 1; ; i++ {
-		name := fmt.Sprintf("%s.directory-%d", f.Path, i)
+		name := fmt.Sprintf("%s.%s-%d", path, kind, i)
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			return name
 		}
@@ -163,7 +169,7 @@ func (f File[T]) Remove() error {
 		return nil
 	}
 	if err == nil && st.IsDir() {
-		err = os.Rename(f.Path, f.aside())
+		err = os.Rename(f.Path, aside(f.Path, "directory"))
 	} else {
 		err = os.Remove(f.Path)
 	}

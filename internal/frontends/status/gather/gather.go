@@ -82,7 +82,7 @@ func reservationState(ctx context.Context, h *host.Host, cfg *config.Config, bro
 		out.Wrong = sliceProblems(h, cfg.Reservations)
 	}
 	for _, invalid := range runstate.Invalid(h.Runtime(), h.KnownGPUs()) {
-		out.Wrong = append(out.Wrong, status.Problem{State: status.Unseen, Text: invalid.Error(), Hint: "systemctl restart dcm writes it again"})
+		out.Wrong = append(out.Wrong, status.Problem{State: status.Unseen, Text: invalid.Error(), Hint: "systemctl restart dcm moves it aside, or writes it again"})
 	}
 	out.Notes = drain.Notes(h)
 	if cfg != nil {
