@@ -39,8 +39,9 @@ func matches(pattern, name string) bool {
 
 // part is GPUs that change in the same round, and the units that their change restarts.
 type part struct {
-	gpus  []partition.Address
-	units []string
+	gpus   []partition.Address
+	units  []string
+	starts []string // those of the units that an earlier run has left down, and that start only after this change
 }
 
 // selection is the choice of the GPUs of the next round of a change.
@@ -67,10 +68,13 @@ func (s selection) next() []part {
 	return round
 }
 
-// rest reports whether no unit is down that the part does not restart.
+// rest reports whether no unit is down that the part does not restart. A part that stops no unit need not wait for
+// units that other parts start.
 func (s selection) rest(p part) bool {
+	stops := slices.ContainsFunc(p.units, func(unit string) bool { _, down := s.down[unit]; return !down })
 	for unit := range s.down {
-		if !slices.Contains(p.units, unit) {
+		later := slices.ContainsFunc(s.parts, func(q part) bool { return slices.Contains(q.starts, unit) })
+		if !slices.Contains(p.units, unit) && (stops || !later) {
 			return false
 		}
 	}
@@ -150,7 +154,7 @@ func merge(parts []part, budgets []Budget, shared func(unit string) bool) []part
 func merged(parts []part) part {
 	var out part
 	for _, p := range parts {
-		out.gpus = append(out.gpus, p.gpus...)
+		out.gpus, out.starts = append(out.gpus, p.gpus...), append(out.starts, p.starts...)
 		for _, u := range p.units {
 			if !slices.Contains(out.units, u) {
 				out.units = append(out.units, u)

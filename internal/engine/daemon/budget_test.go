@@ -57,6 +57,27 @@ func shown(parts []part) string {
 	return strings.Join(out, " ")
 }
 
+// One part changes at a time. Clients that an earlier run has left down, and that only the changes of other parts start, delay
+// a part that stops no unit no more.
+func TestSelection_Single(t *testing.T) {
+	for _, tt := range []struct{ parts, down, starts, want string }{
+		{"0:a 1:b", "", "", "0"},
+		{"0:a 1:b", "b", "", "1"},
+		{"0:a 1:b", "a b", "", ""},
+		{"0:a 1:b", "a b", "a b", "0"},
+		{"0:a 1:b 2:c", "b c", "b c", "1"},
+		{"0:a 1:b", "a b x", "a b", ""},
+	} {
+		s := selection{parts: worked(tt.parts), down: asDown(strings.Fields(tt.down)), single: true}
+		for i := range s.parts {
+			s.parts[i].starts = slices.DeleteFunc(slices.Clone(s.parts[i].units), func(u string) bool { return !slices.Contains(strings.Fields(tt.starts), u) })
+		}
+		if got := shown(s.next()); got != tt.want {
+			t.Errorf("parts %s, down %q, to start %q: next %q, want %q", tt.parts, tt.down, tt.starts, got, tt.want)
+		}
+	}
+}
+
 func TestSelection_Next(t *testing.T) {
 	two := []Budget{{Units: []string{"v*"}, MaxDown: 2}}
 	for _, tt := range []struct {

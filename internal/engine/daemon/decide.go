@@ -82,8 +82,12 @@ func (p *pass) decide(ctx context.Context) (r result, again bool) {
 	}
 	switch {
 	case p.unpublished(now) && (now.Diff == 0 || p.failures.change != nil && !p.limits().none()):
+		withheld, err := p.Withheld.Read()
+		if err != nil {
+			return transient(err), false
+		}
 		p.log.Warn("the last run ended before it published the partitions: starting another run")
-		return p.restartClients(ctx, p.failures.republish(now.Scope), nil)
+		return p.restartClients(ctx, p.failures.republish(now.Scope, withheld), nil)
 	}
 	if err := p.release(ctx, now); err != nil {
 		return transient(err), false

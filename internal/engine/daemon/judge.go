@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/systemd"
 )
 
@@ -22,8 +23,14 @@ func (s *starter) judge(ctx context.Context, states UnitReader) error {
 		return err
 	}
 	lying := slices.DeleteFunc(slices.Clone(units), func(d down) bool { return d.Up() })
-	if _, err := s.dependenciesFailed(ctx, states, lying); err != nil {
+	waits, err := s.dependenciesFailed(ctx, states, lying)
+	if err != nil {
 		return err
+	}
+	for _, d := range lying {
+		if waits[d.ID] != "" { // the run may restart the unit that it waits for
+			s.pending.record(d.Unit, runstate.DependencyFailed)
+		}
 	}
 	s.pending.mark(units, s.require)
 	s.pending.release(units, s.require)

@@ -179,8 +179,8 @@ func (p pendingStarts) lost(u down, others, running map[string]down, require boo
 		return failed || require
 	case p.notStarted(u.Unit):
 		// The unit's start job did not run. If no other reason for that exists, an administrator
-		// cancelled it.
-		return failed || u.end.Skipped || require || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
+		// cancelled it. A unit that triggers clients does not require the profile, and no run stops it.
+		return failed || u.end.Skipped || require && !triggers(u.ID) || slices.Contains(u.end.Needs, unitname.Apply) || in(u.end.Needs)
 	case stoppedInAutoRestart(u.Unit): // by an administrator, since a run stops it with the invocation of the stop
 		return false
 	case u.Stranded() || u.end.ExitedOnItsOwn(u.Unit) || u.end.Skipped:

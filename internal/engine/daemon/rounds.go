@@ -98,7 +98,8 @@ func (l limits) parts(ctx context.Context, pid1 PID1, c chosen, pending pendingS
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part{gpus: []partition.Address{gpu}, units: append(ids(r.stopped), pending.withheld(c.settings, r)...)})
+		starts := pending.withheld(c.settings, r)
+		parts = append(parts, part{gpus: []partition.Address{gpu}, units: append(ids(r.stopped), starts...), starts: starts})
 	}
 	return merge(parts, l.budgets, c.scope.Known), nil
 }
@@ -318,8 +319,8 @@ func (r restart) isRound() bool { return r.change != nil && len(r.change.Later) 
 
 // republish returns the scope of the last round, whose run was killed before it published the partitions.
 // The GPUs of now that differ from the profile change in later rounds. It is nil if the last run was no
-// change of single GPUs.
-func (f failures) republish(now *Scope) *Scope {
+// change of single GPUs. It concerns the clients that the run has stopped, and those that are withheld for its GPUs.
+func (f failures) republish(now *Scope, withheld map[string][]partition.Address) *Scope {
 	if f.change == nil {
 		return nil
 	}
@@ -327,7 +328,8 @@ func (f failures) republish(now *Scope) *Scope {
 		if _, stopped := f.change.Stopped[unit]; stopped {
 			return f.change.GPUs
 		}
-		return nil
+		own := withheld[withheldFor(unit, withheld)]
+		return slices.DeleteFunc(slices.Clone(f.change.GPUs), func(a partition.Address) bool { return !slices.Contains(own, a) })
 	}}
 	if now != nil {
 		out.others, out.Total = now.GPUs, now.Total

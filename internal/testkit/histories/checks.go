@@ -59,7 +59,7 @@ type checks struct {
 	ownFault  map[string]bool // failed by themselves, and are not restarted
 
 	jobs  map[string]string // the result of the last job of a unit
-	alone map[string]bool   // units that stopped while dcm did nothing
+	alone map[string]bool   // units that stopped while dcm did nothing, and had not to start them
 
 	unloaded  time.Duration // since when no run loads the driver that is unloaded; 0: it is loaded
 	waited    string        // what the daemon did in that time
@@ -104,7 +104,7 @@ func (c *checks) event(ev pid1.Event) {
 		delete(c.ownFault, ev.Unit)
 	}
 	if s.Active != "active" && s.ActiveExit == c.w.pid1.Now() {
-		c.alone[ev.Unit] = c.w.gpus.loaded() && !c.changing()
+		c.alone[ev.Unit] = c.w.gpus.loaded() && !c.changing() && !c.owed(ev.Unit)
 	}
 	if s.Active == "active" && s.InactiveExit >= c.stoppedAt[ev.Unit] {
 		c.activated(ev.Unit)
@@ -117,6 +117,14 @@ func (c *checks) changing() bool {
 		s := c.w.pid1.Status(run)
 		return s.Job != "" || s.MainPID != 0
 	})
+}
+
+// owed reports whether the daemon makes a change, or has recorded that one has stopped this invocation of the unit.
+func (c *checks) owed(unit string) bool {
+	s, invocation := c.w.files.state, c.w.pid1.Status(unit).Invocation
+	return s != nil && (s.Phase == runstate.Applying || slices.ContainsFunc(s.Pending, func(p runstate.PendingStart) bool {
+		return p.Unit == unit && p.Invocation == invocation
+	}))
 }
 
 // start, stop and failed are actions of the administrator on a unit, and its own failure.
