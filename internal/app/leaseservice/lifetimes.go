@@ -53,54 +53,17 @@ func newLifetimes(h *host.Host, record recorder, over func(), log *slog.Logger) 
 	}
 }
 
-// Where in its life a lease is when its counters are logged.
-const (
-	atStart = "start"
-	atEnd   = "end"
-)
-
-// countDelay is how long after the start of a lease its counters are read. A shorter lease costs no reading, and has
-// no counters.
-const countDelay = time.Second
-
-// life is a lease that has not ended.
-type life struct {
-	status.Lease
-	count   *time.Timer   // reads the counters; nil if an earlier daemon has read them
-	counted chan struct{} // closed when count has read them
-}
-
 // begin adds a lease that has started.
 func (f *lifetimes) begin(ctx context.Context, l status.Lease) {
 	f.add(ctx, newLife(ctx, l, f.record))
 }
 
-// newLife returns the life of a lease that has started. It logs the counters after [countDelay].
-func newLife(ctx context.Context, l status.Lease, record recorder) life {
-	counted := make(chan struct{})
-	count := time.AfterFunc(countDelay, func() {
-		defer close(counted)
-		record(context.WithoutCancel(ctx), l, atStart)
-	})
-	return life{l, count, counted}
-}
-
-// end logs the counters at the end of a lease, after those at its start.
-func (l life) end(ctx context.Context, record recorder) {
-	if l.count != nil {
-		if l.count.Stop() {
-			return
-		}
-		<-l.counted
-	}
-	record(ctx, l.Lease, atEnd)
-}
-
 // resume adds the leases of an earlier daemon, which has logged their start.
 func (f *lifetimes) resume(ctx context.Context, leases []status.Lease) {
 	for _, l := range leases {
+		began := l.Since
 		l.Since = f.now() // the earlier daemon has counted until then
-		f.add(ctx, life{Lease: l})
+		f.add(ctx, life{Lease: l, began: began})
 	}
 }
 
@@ -131,6 +94,7 @@ func (f *lifetimes) follow(ctx context.Context) {
 			f.over()
 		}
 		for _, l := range ended {
+			f.log.Info("a lease has ended: "+l.reason(f.now()), "unit", l.Lease.Lease, "uid", l.UID)
 			l.end(ctx, f.record)
 		}
 		if last {
@@ -188,7 +152,11 @@ func (f *lifetimes) seconds() map[string]float64 {
 // given follows a lease that was given, also after the call of ctx.
 func (f *lifetimes) given(ctx context.Context, l lease.Lease) {
 	if name, ok := unitname.ParseLease(l.Unit); ok {
-		f.begin(ctx, status.Lease{Lease: l.Unit, UID: name.UID, Share: name.Of, Partitions: names(l.Choice), Since: f.now()})
+		begun := status.Lease{Lease: l.Unit, UID: name.UID, Share: name.Of, Partitions: names(l.Choice), Since: f.now()}
+		if l.Time > 0 {
+			begun.Until = new(begun.Since.Add(l.Time))
+		}
+		f.begin(ctx, begun)
 	}
 }
 
@@ -202,4 +170,23 @@ func (f *lifetimes) resumeAll(ctx context.Context, h *host.Host) {
 		f.log.Warn(err.Error())
 	}
 	f.resume(ctx, leases)
+}
+
+// released records the user who releases a lease; "" if the release has failed.
+func (f *lifetimes) released(unit, by string) {
+	f.change(unit, func(l *life) { l.by = by })
+}
+
+// extended records the new time limit of a lease, which counts from its start.
+func (f *lifetimes) extended(unit string, limit time.Duration) {
+	f.change(unit, func(l *life) { l.Until = new(l.began.Add(limit)) })
+}
+
+func (f *lifetimes) change(unit string, change func(*life)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l, ok := f.live[unit]; ok {
+		change(&l)
+		f.live[unit] = l
+	}
 }

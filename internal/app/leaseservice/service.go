@@ -135,6 +135,7 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 	s.lifetimes.given(ctx, given)
 	if given.Time > 0 {
 		now := time.Now()
+		given.Notes = append(given.Notes, untilNote(now, given))
 		s.notices.expect(noticeAt(now, now.Add(given.Time)))
 	}
 	if r.Kind == unitname.ExclusiveLease {
@@ -147,7 +148,12 @@ func (s *Service) Acquire(ctx context.Context, who dbusapi.Caller, w dbusapi.Req
 
 // Release ends a lease.
 func (s *Service) Release(ctx context.Context, who dbusapi.Caller, unit string) error {
-	return s.allocator.Release(ctx, who.Owner, unit)
+	s.lifetimes.released(unit, host.UserName(who.Owner))
+	err := s.allocator.Release(ctx, who.Owner, unit)
+	if err != nil {
+		s.lifetimes.released(unit, "")
+	}
+	return err
 }
 
 // Extend prolongs the time limit of a lease.
@@ -157,6 +163,7 @@ func (s *Service) Extend(ctx context.Context, who dbusapi.Caller, unit string, l
 		return withClass(err)
 	}
 	s.notices.expect(time.Now()) // reads the new limit
+	s.lifetimes.extended(unit, limit)
 	s.log.Info("a lease was extended", "unit", unit, "uid", who.Owner, "time", limit)
 	return nil
 }

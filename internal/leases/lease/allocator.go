@@ -60,7 +60,7 @@ func (a *Allocator) Limit(l Limits) {
 // Acquire chooses partitions and moves the caller into a scope that may open only these. With
 // Wait the request stays in the queue until enough partitions are free, or until ctx ends.
 func (a *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, error) {
-	note, err := a.policy.complete(c, &r)
+	setting, err := a.policy.complete(c, &r)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -70,9 +70,7 @@ func (a *Allocator) Acquire(ctx context.Context, c Caller, r Request) (Lease, er
 			return Lease{}, err
 		}
 	}
-	if note != "" {
-		l.Notes = append(l.Notes, note)
-	}
+	l.TimeBy = setting
 	return l, nil
 }
 

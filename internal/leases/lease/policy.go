@@ -49,9 +49,8 @@ func (p *policy) get() Limits {
 }
 
 // complete replaces the zero values of a request by the configured ones. It returns an error if the
-// configuration does not allow the request. note says to the user that the lease got a time limit,
-// "" if it did not.
-func (p *policy) complete(c Caller, r *Request) (note string, err error) {
+// configuration does not allow the request. setting is the one that has set the time limit, "" for none.
+func (p *policy) complete(c Caller, r *Request) (setting string, err error) {
 	if err := p.limitShares(r); err != nil {
 		return "", err
 	}
@@ -78,8 +77,8 @@ func (p *policy) limitShares(r *Request) error {
 }
 
 // limitTime sets the time limit of a request that has none. It returns an error if the requested limit
-// is longer than the caller may have.
-func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
+// is longer than the caller may have. setting is the one that has set the limit, "" for none.
+func (p *policy) limitTime(c Caller, r *Request) (setting string, err error) {
 	if c.UID == 0 {
 		return "", nil
 	}
@@ -97,7 +96,7 @@ func (p *policy) limitTime(c Caller, r *Request) (note string, err error) {
 	if r.Time = longest; longest == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("the lease ends after %s (%s)", r.Time, name), nil
+	return name, nil
 }
 
 // longest returns the longest time limit that a caller may have, and the name of the setting. It is 0 if

@@ -43,6 +43,7 @@ type Lease struct {
 	Nodes  []string      // device nodes that the scope may open, in addition to those of every unit
 	Notes  []string      // texts for the user: limits that no longer apply, missing protection
 	Time   time.Duration // time limit; 0 for none
+	TimeBy string        // the setting that has set Time; "" if it was requested
 
 	Replaced []string // the exclusive leases that were tried before it and ended, because other processes had opened their partitions
 }

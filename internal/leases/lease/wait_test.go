@@ -194,16 +194,16 @@ func TestTime_IsLimited(t *testing.T) {
 		caller Caller
 		time   time.Duration
 		want   time.Duration
-		text   string // of the note or of the error
+		text   string // the setting, or the error
 	}{
 		{"no limit", Limits{}, process(1000, 1), 0, 0, ""},
-		{"the default", limits, process(1000, 1), 0, 2 * time.Hour, "the lease ends after 2h0m0s (default-time in [leases])"},
+		{"the default", limits, process(1000, 1), 0, 2 * time.Hour, "default-time in [leases]"},
 		{"requested", limits, process(1000, 1), 3 * time.Hour, 3 * time.Hour, ""},
 		{"too long", limits, process(1000, 1), 9 * time.Hour, 0, "9h0m0s requested, but max-time in [leases] is 8h0m0s"},
-		{"of a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases.groups.course])"},
+		{"of a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 0, time.Hour, "max-time in [leases.groups.course]"},
 		{"too long for a group", limits, Caller{UID: 1000, PID: 1, Groups: []string{"course"}}, 2 * time.Hour, 0, "2h0m0s requested, but max-time in [leases.groups.course] is 1h0m0s"},
 		{"root", limits, process(0, 1), 0, 0, ""},
-		{"only a longest time", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "the lease ends after 1h0m0s (max-time in [leases])"},
+		{"only a longest time", Limits{Longest: time.Hour}, process(1000, 1), 0, time.Hour, "max-time in [leases]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost()
@@ -214,7 +214,7 @@ func TestTime_IsLimited(t *testing.T) {
 			r := ask(1)
 			r.Time = tt.time
 			l, err := k.Acquire(t.Context(), tt.caller, r)
-			text := strings.Join(l.Notes, "\n")
+			text := l.TimeBy
 			if err != nil {
 				text = err.Error()
 			}

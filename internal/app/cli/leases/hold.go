@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
-	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,10 +18,11 @@ import (
 // HoldCmd is dcm lease hold.
 func HoldCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "hold [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--wait[=TIME]] [--time TIME] [--json]",
+		Use:   "hold [-n N | --gpus N | --gpu GPU,... | --partition PARTITION,...] [--place PLACE] [--vendor VENDOR] [--mode MODE] [--exclusive | --share N] [--make PROFILE | --make MODE] [--wait[=TIME]] [--time TIME] [--until-idle TIME] [--json]",
 		Short: "Hold partitions without a command, also after the end of the shell",
 		Long: `Make a lease that lasts until its time limit or 'dcm lease release'. Print its name and the
-environment of its commands, one variable a line, quoted for a shell.
+environment of its commands, one variable a line, quoted for a shell. With --until-idle, it also ends when
+no command has been in it for that time.
 
 'dcm run --lease NAME -- COMMAND' executes a command in the lease.`,
 		Args: console.Args(cobra.NoArgs),
@@ -30,23 +30,21 @@ environment of its commands, one variable a line, quoted for a shell.
 	var w dbusapi.Request
 	addRequest(cmd, &w)
 	asJSON := console.JsonFlag(cmd)
+	var idle idleValue
+	cmd.Flags().Var(&idle, "until-idle", "end the lease when no command has been in it for this `TIME`, such as 30m")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		if err := checkRequest(w, c.Flags().Changed); err != nil {
 			return exitcode.With(exitcode.Usage, err)
 		}
 		w.Command, w.Hold = "hold", true
-		return hold(c.Context(), h, con, w, *asJSON)
+		return hold(c.Context(), h, con, w, time.Duration(idle), *asJSON)
 	}
 	return cmd
 }
 
 // hold makes a lease and leaves a process in it.
-func hold(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, asJSON bool) error {
-	keeper, err := exec.LookPath("sleep")
-	if err == nil {
-		err = mayOpen(h, w)
-	}
-	if err != nil {
+func hold(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Request, idle time.Duration, asJSON bool) error {
+	if err := mayOpen(h, w); err != nil {
 		return err
 	}
 	l, err := acquire(ctx, h, w, con.Note)
@@ -57,7 +55,7 @@ func hold(ctx context.Context, h *host.Host, con *console.Console, w dbusapi.Req
 	if err := writeHeld(con, l, describe(ctx, h, con, nil, l), asJSON); err != nil {
 		return fmt.Errorf("no lease: cannot write its name: %w", err)
 	}
-	if err := keep(keeper); err != nil {
+	if err := keep(h, l.Unit, idle); err != nil {
 		return fmt.Errorf("no lease: cannot start the process that keeps it: %w", err)
 	}
 	return nil
@@ -75,15 +73,4 @@ func writeHeld(con *console.Console, l dbusapi.Lease, env []string, asJSON bool)
 	}
 	_, err := io.WriteString(con.Out, b.String())
 	return err
-}
-
-// keep starts a process in the lease of this one. It has no terminal, so the end of the session does not end it.
-func keep(program string) error {
-	cmd := exec.Command(program, "infinity")
-	cmd.Dir, cmd.Env = "/", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	return cmd.Process.Release()
 }
