@@ -12,6 +12,7 @@ import (
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/leaseservice"
 	"dcm/internal/app/plan"
+	"dcm/internal/engine/apply"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
@@ -124,6 +125,11 @@ func (w *idleWait) limitToRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return w.limit(changedGPUs(d))
+}
+
+// changedGPUs returns the GPUs whose partitions a change replaces; nil: all.
+func changedGPUs(d apply.Difference) []partition.Address {
 	var gpus []partition.Address
 	if d.SingleGPUs() {
 		for _, c := range d.Steps.Changes(d.GPUs) {
@@ -132,7 +138,7 @@ func (w *idleWait) limitToRest(ctx context.Context) error {
 			}
 		}
 	}
-	return w.limit(gpus)
+	return gpus
 }
 
 // limit prevents new leases of the GPUs, of all if there are none given. Only root can do so.

@@ -20,7 +20,7 @@ import (
 
 func UseCmd(h *host.Host, con *console.Console, jobs Scheduler) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "use PROFILE | none | --clear [--until-reboot] [--confirm TIME]",
+		Use:   "use PROFILE | none | --clear [--until-reboot] [--confirm TIME] [--wait[=TIME]]",
 		Short: "Select a profile permanently, apply it and show the progress",
 		Long: `Select the profile in /etc/dcm/dcm.toml, where only the profile line changes. Then apply
 it and show the progress. 'none' selects no profile, --clear removes the line. A
@@ -33,6 +33,9 @@ selects the former profile again when the time is over, and at the next boot.
 If a drop-in or the kernel command line selects a profile, it takes precedence. The
 command then changes nothing and fails.
 
+With --wait, wait for the processes and leases that block the change before anything is
+changed. After the time of --wait=TIME, the exit status is 75 and the error names them.
+
 On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that change.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: useNames(h),
@@ -40,6 +43,8 @@ On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that
 	clearing := cmd.Flags().Bool("clear", false, "remove the selection from dcm.toml")
 	untilReboot := cmd.Flags().Bool("until-reboot", false, "select the profile until the next boot")
 	within, check := confirmFlag(cmd), jobCheck{h, con, jobs}
+	var wait holderWait
+	wait.addFlag(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if err := checkConfirm(c, *within, strings.Join(given, "")); err != nil {
 			return err
@@ -52,14 +57,16 @@ On a node of Slurm it changes nothing, and exits with 75, if jobs have GPUs that
 		switch {
 		case *clearing && len(given) > 0:
 			return exitcode.With(exitcode.Usage, errors.New("--clear cannot be combined with a profile"))
+		case *clearing && wait.wait:
+			return exitcode.With(exitcode.Usage, errors.New("--wait cannot be combined with --clear"))
 		case *untilReboot && (*clearing || len(given) > 0 && given[0] != ""):
-			return applyNow(c.Context(), h, con, given, *clearing, manner{confirm: *within})
+			return applyAfter(c.Context(), h, con, given, *clearing, manner{confirm: *within}, wait)
 		case *clearing:
 			return use(c.Context(), h, con, "", 0)
 		case len(given) == 0 || given[0] == "":
 			return exitcode.With(exitcode.Usage, errors.New("no profile given (want PROFILE, none or --clear)"))
 		}
-		return use(c.Context(), h, con, given[0], *within)
+		return useAfter(c.Context(), h, con, given[0], *within, wait)
 	}
 	return cmd
 }
@@ -74,6 +81,18 @@ func useNames(h *host.Host) cobra.CompletionFunc {
 		}
 		return names, directive
 	}
+}
+
+// useAfter is use after a wait for holders.
+func useAfter(ctx context.Context, h *host.Host, con *console.Console, name string, within time.Duration, wait holderWait) error {
+	change := func() error { return use(ctx, h, con, name, within) }
+	if !wait.wait || name == config.None {
+		return change()
+	}
+	if err := h.NeedRoot("selecting a profile"); err != nil && !remote(h) {
+		return err
+	}
+	return wait.before(ctx, h, con, []string{name}, change)
 }
 
 func use(ctx context.Context, h *host.Host, con *console.Console, name string, within time.Duration) error {

@@ -2,7 +2,6 @@ package leases
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,33 +13,8 @@ import (
 
 // addWait adds --wait and --wait=TIME.
 func addWait(f *pflag.FlagSet, w *dbusapi.Request) {
-	f.Var(&waitValue{&w.Wait, &w.WaitLimit}, "wait", "wait in the queue until enough partitions are free; with --wait=TIME at most for that time, such as 30m")
-	f.Lookup("wait").NoOptDefVal = "true"
+	console.WaitFlag(f, &w.Wait, &w.WaitLimit, "wait in the queue until enough partitions are free; with --wait=TIME at most for that time, such as 30m")
 }
-
-// waitValue is the value of --wait: a boolean or a time.
-type waitValue struct {
-	wait  *bool
-	limit *time.Duration
-}
-
-func (v *waitValue) Set(text string) error {
-	*v.wait, *v.limit = text != "false", 0
-	if text == "true" || text == "false" {
-		return nil
-	}
-	limit, err := console.ParseDuration(text)
-	if err == nil && limit <= 0 {
-		err = errors.New("too short; want a time such as 90s, 30m or 2h")
-	}
-	*v.limit = limit
-	return err
-}
-
-func (v *waitValue) String() string { return "" }
-
-// Type lets the help show --wait without a value.
-func (v *waitValue) Type() string { return "bool" }
 
 // hintWait adds a hint to the error of a command that is missing because it is the time of --wait.
 func hintWait(w dbusapi.Request, command string, err error) error {
