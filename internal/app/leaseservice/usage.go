@@ -49,7 +49,7 @@ func (p *Partitions) usage(ctx context.Context) status.Usage {
 		err = p.node.Attach(seen.Holders)
 	}
 	u := gather.Usage(ctx, p.host, seen.Holders)
-	whose := holdersOf(snapshot)
+	whose := holdersOf(snapshot.WithHours())
 	for i := range u.Parts {
 		u.Parts[i].Holders = whose[u.Parts[i].Name]
 	}

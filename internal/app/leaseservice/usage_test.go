@@ -50,3 +50,17 @@ func TestHoldersOf_ModeOfLeases(t *testing.T) {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }
+
+// The present hours of a reservation for a user are shown at the partitions that no unit holds.
+func TestHoldersOf_UserReservation(t *testing.T) {
+	const gpu, unit = partition.Address("0000:65:00.0"), "dcm-lease-0-00000001.scope"
+	s := lease.Snapshot{
+		Parts: []runstate.Part{{Name: "a", GPU: gpu, Render: "/dev/dri/renderD128"}, {Name: "b", GPU: gpu, Render: "/dev/dri/renderD129"}},
+		Units: []lease.UnitDevices{{Unit: unit, Active: true, Allowed: []string{"/dev/dri/renderD128"}}},
+		Hours: []lease.Hours{{User: "alice", UID: 1000, GPUs: []partition.Address{gpu}}},
+	}
+	want := map[string][]string{"a": {unit}, "b": {"reservation alice"}}
+	if diff := cmp.Diff(want, holdersOf(s.WithHours()), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+}
