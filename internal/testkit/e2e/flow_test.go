@@ -13,7 +13,7 @@ import (
 // flow tests the main use of dcm: install, configure, restart, reboot.
 func flow(t *testing.T, p product) {
 	t.Parallel()
-	for _, recipe := range suites() {
+	for _, recipe := range append(suites(), e2e.Forky()) {
 		t.Run(recipe.Suite, func(t *testing.T) {
 			t.Parallel()
 			m := install(t, recipe, p)
