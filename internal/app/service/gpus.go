@@ -41,6 +41,7 @@ type watched struct {
 	looked *deviceCache
 	config func() *config.Config
 	acl    *deviceACL
+	found  func(gpu.Usage, []gpu.Device) // called with the use of the GPUs before a change
 }
 
 func (w watched) DriverUnloaded() bool {
@@ -65,6 +66,9 @@ func (w watched) Observe(ctx context.Context, p partition.Profile) (daemon.Obser
 		return look, err
 	}
 	d, u, err := plan.WithUse(ctx, w.host, w.config(), d, w.node)
+	if err == nil {
+		w.found(u, devices)
+	}
 	for _, c := range d.Steps.Changes(d.GPUs) {
 		look.GPUs = append(look.GPUs, c.GPU)
 	}

@@ -35,16 +35,23 @@ func (s *server) loop(ctx context.Context) *daemon.Daemon {
 		Busy:     func() (bool, error) { return filelock.Held(h.Locks().Run()) },
 		HoldGate: func() (func(), error) { return filelock.Lock(h.Locks().Gate()) },
 		LastRun:  func() (*runstate.Run, error) { return runstate.ReadRun(h.Runtime()) },
-		Save:     func(state runstate.State) error { return s.status.save(ctx, state) },
+		Save:     func(state runstate.State) error { return s.save(ctx, state) },
 		Fit:      func(units []string) []string { return host.DiscoverableUnits(h, units) },
 		Include:  include(h),
 		Withheld: runstate.WithheldIn(h.Runtime()),
-		GPUs:     watched{h, s.node, &s.status.looked, s.config.get, s.acl}, Use: gpuUse{s.node}, Explain: apply.Explain,
+		GPUs:     watched{h, s.node, &s.status.looked, s.config.get, s.acl, s.clients.found}, Use: gpuUse{s.node}, Explain: apply.Explain,
 		Host:   rebooter{h, reboots(h), keeping(h).Lasting},
 		Rearm:  s.events.watches.Rearm,
 		Notify: watchdogHook{s.notify, s.metrics, s.memory.nudge}, Lifecycle: reloadHook{s.notify, s.memory.nudge}, Log: log, Notes: notes{h, log},
 		Changed: s.events.changed, Devices: s.events.devices, Hangup: s.events.hangup, Ticks: ticks(s.notify.WatchdogInterval()), Requests: s.requests,
 	}
+}
+
+// save saves the daemon's state and publishes it. The state of the clients comes first, so that a command that
+// waits for the end of a run finds it.
+func (s *server) save(ctx context.Context, state runstate.State) error {
+	s.clients.saved(state)
+	return s.status.save(ctx, state)
 }
 
 // load reads the configuration, and applies the parts of it that are not the loop's.

@@ -57,6 +57,7 @@ type server struct {
 	leases  *leaseservice.Service
 	guard   *guardian
 	memory  *memoryWatch
+	clients *clientWatch
 	dropins *dropins.Keeper
 	agents  *agentSocket
 
@@ -98,6 +99,7 @@ func newServer(ctx context.Context, h *host.Host, log *slog.Logger) (*server, er
 	}, log)
 	s.status.queue, s.status.lost, s.status.atRest, s.status.publish = s.leases.Queue, s.dropins.Lost, s.guard.nudge, s.bus.Publish
 	s.memory = newMemoryWatch(h, host.OpenNode(h, nil), func() []partition.GPU { return managed(s.status.seen.Load()) }, s.status.refresh, log)
+	s.clients = newClientWatch(h, s.config.get, s.status.refresh, log)
 	s.status.found, s.leases.Used = s.memory.nudge, s.memory.nudge
 	s.status.held, s.metrics.leased = s.leases.Held, s.leases.PartitionSeconds
 	return s, nil
@@ -116,6 +118,7 @@ func (s *server) tasks() []task {
 		task{"leases of an earlier daemon", s.leases.Resume, nil},
 		task{"guard", s.guard.run, nil},
 		task{"held memory", s.memory.run, nil},
+		task{"clients without their GPU", s.clients.run, nil},
 		task{"instances of leases", s.leases.SweepMade, nil},
 		task{"cleaning of partitions", s.leases.RetryCleaning, nil},
 		task{"notices of leases", s.leases.Notify, nil},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"dcm/internal/engine/config/rule"
@@ -14,7 +15,19 @@ type Client struct {
 	Unit     string               // with its suffix
 	GPUs     []partition.Selector // the only GPUs that it uses; none: any
 	Observer bool                 // it watches all GPUs and works for no other unit
+	OnDemand bool                 // it opens GPUs only while it works
 	Source   string               // file:line
+}
+
+// The values of client.opens.
+const (
+	opensAlways   = "always"    // soon after its start, until its end
+	opensOnDemand = "on-demand" // only while it works
+)
+
+// OpensAlways reports whether a client without an open GPU has a problem.
+func (c *Config) OpensAlways(unit string) bool {
+	return !slices.ContainsFunc(c.DeclaredClients, func(d Client) bool { return d.OnDemand && Lists([]string{d.Unit}, unit) })
 }
 
 // UnitOfChange is what succeeds or is rolled back together.
@@ -35,6 +48,7 @@ func declaredClients() rule.Rule {
 		"unit":     rule.Scalar("a string", rule.Unit),
 		"gpus":     rule.Selectors(),
 		"observer": rule.Boolean(),
+		"opens":    rule.OneOf("a known value", opensAlways, opensOnDemand),
 	}, oneClient), nil)
 }
 
@@ -69,6 +83,8 @@ func client(n *source.Node) Client {
 	text, _ := n.At("unit").Text()
 	c := Client{Unit: fullName(text), GPUs: rule.ReadSelectors(n.At("gpus")), Source: n.Place()}
 	rule.Read(n.At("observer"), &c.Observer)
+	opens, _ := n.At("opens").Text()
+	c.OnDemand = opens == opensOnDemand
 	return c
 }
 
@@ -85,6 +101,9 @@ func (c Client) format() string {
 	}
 	if c.Observer {
 		text += "observer = true\n"
+	}
+	if c.OnDemand {
+		text += fmt.Sprintf("opens = %s\n", source.Quote(opensOnDemand))
 	}
 	return text
 }

@@ -12,8 +12,9 @@ import (
 
 func TestLoad_Clients(t *testing.T) {
 	p := written(t, map[string]string{
-		"dcm.toml":                "[[client]]\nunit = \"vllm@3\"\ngpus = [3]\n",
-		"dcm.toml.d/50-more.toml": "[[client]]\nunit = \"dcgm-exporter\"\nobserver = true\n[[client]]\nunit = \"feed.socket\"\n",
+		"dcm.toml": "[[client]]\nunit = \"vllm@3\"\ngpus = [3]\n",
+		"dcm.toml.d/50-more.toml": "[[client]]\nunit = \"dcgm-exporter\"\nobserver = true\n[[client]]\nunit = \"feed.socket\"\n" +
+			"[[client]]\nunit = \"swap@\"\nopens = \"on-demand\"\n[[client]]\nunit = \"always\"\nopens = \"always\"\n",
 	})
 	cfg, err := config.Load(p)
 	if err != nil {
@@ -22,9 +23,15 @@ func TestLoad_Clients(t *testing.T) {
 	for i := range cfg.DeclaredClients {
 		cfg.DeclaredClients[i].Source = ""
 	}
-	want := []config.Client{{Unit: "vllm@3.service", GPUs: []partition.Selector{{Index: 3}}}, {Unit: "dcgm-exporter.service", Observer: true}, {Unit: "feed.socket"}}
+	want := []config.Client{{Unit: "vllm@3.service", GPUs: []partition.Selector{{Index: 3}}}, {Unit: "dcgm-exporter.service", Observer: true}, {Unit: "feed.socket"},
+		{Unit: "swap@.service", OnDemand: true}, {Unit: "always.service"}}
 	if diff := cmp.Diff(want, cfg.DeclaredClients); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+	for unit, want := range map[string]bool{"vllm@3.service": true, "swap@1.service": false, "always.service": true, "other.service": true} {
+		if got := cfg.OpensAlways(unit); got != want {
+			t.Errorf("%s opens a GPU always: got %t, want %t", unit, got, want)
+		}
 	}
 	if len(cfg.Reservations) != 1 || cfg.Reservations[0].Name != "vllm-3" || !cfg.Reservations[0].Whole || !cfg.PerGPU() {
 		t.Errorf("reservations %+v, per GPU %t", cfg.Reservations, cfg.PerGPU())
@@ -58,6 +65,7 @@ func TestLoad_BadClients(t *testing.T) {
 		{"[[client]]\nunit = \"a\"\n[[client]]\nunit = \"a.service\"\n", ":3: client: a.service is already declared, at "},
 		{"[[client]]\nunit = \"a\"\ngpus = [1]\n[[reservation]]\nunit = \"a\"\npartitions = 1\n", ":1: client: a.service already has a reservation, at "},
 		{"[[client]]\nunit = \"a\"\nobserver = 1\n", ":3: client.observer = 1: must be true or false"},
+		{"[[client]]\nunit = \"a\"\nopens = \"never\"\n", `:3: client.opens = "never": not a known value; accepted: always, on-demand`},
 		{"[apply]\nunit-of-change = \"gpus\"\n", `did you mean "gpu"?`},
 	} {
 		if _, err := config.Load(written(t, map[string]string{"dcm.toml": tt.text})); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -50,7 +50,8 @@ func TestLoad_EveryKey(t *testing.T) {
 		Discover: config.Include,
 		DeclaredClients: []config.Client{
 			{Unit: "vllm@3.service", GPUs: []partition.Selector{{Index: 3}, {Address: "0000:0c:00.0"}}, Source: got.DeclaredClients[0].Source},
-			{Unit: "dcgm-exporter.service", Observer: true, Source: got.DeclaredClients[1].Source}},
+			{Unit: "dcgm-exporter.service", Observer: true, Source: got.DeclaredClients[1].Source},
+			{Unit: "llama-swap.service", OnDemand: true, Source: got.DeclaredClients[2].Source}},
 		UnitOfChange: config.GPU,
 		OnFailure:    config.Keep, AtLoad: true, DeviceTimeout: 90 * time.Second, Reboot: config.Once,
 		SettleTime: time.Minute, Budgets: []config.Budget{{Units: []string{"vllm@*.service"}, MaxDown: 2, Source: got.Budgets[0].Source}}, Warnings: got.Warnings,

@@ -42,6 +42,9 @@ func (h *Host) Runtime() string { return h.Path("run/dcm") }
 // KnownGPUs returns the path of [runstate.KnownFile].
 func (h *Host) KnownGPUs() string { return h.Path("var/lib/dcm", runstate.KnownFile) }
 
+// GPUClients returns the path of [runstate.GPUClientsFile].
+func (h *Host) GPUClients() string { return h.Path("var/lib/dcm", runstate.GPUClientsFile) }
+
 // Locks returns the files that the processes of dcm lock.
 func (h *Host) Locks() Locks { return Locks{h.Runtime()} }
 

@@ -62,6 +62,12 @@ func (e *exposition) state(a status.Account) {
 	}
 	e.gauge("clients_not_back", "Client units that were active before the last restart and are not active now.").
 		set(float64(missing))
+	without := e.gauge("client_without_gpu", "Clients that had a GPU open before their restart, and have none open now; others are absent.", "unit")
+	for _, c := range a.Clients {
+		if c.GPU == runstate.NoGPU {
+			without.set(1, c.Unit)
+		}
+	}
 	if a.ConfinementKnown() {
 		e.gauge("units_unconfined", "Units with partitions that systemd does not confine to them; absent if systemd did not answer.").
 			set(float64(len(a.Unconfined)))

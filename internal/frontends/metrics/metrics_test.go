@@ -32,7 +32,7 @@ func facts() status.Account {
 		Profile: status.Profile{Effective: `odd\name`, Source: "/etc/dcm/dcm.toml:7"},
 		Health:  status.Health{State: status.Clients, Code: 2, InSync: true},
 		Daemon:  status.Daemon{Phase: runstate.InSync, Retry: at(30000)},
-		Clients: []status.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}},
+		Clients: []status.Client{{Unit: "a.service", Back: true}, {Unit: "b.service"}, {Unit: "c.service", Back: true, GPU: runstate.NoGPU}, {Unit: "d.service", Back: true, GPU: runstate.GPUAwaited}},
 		Holders: []status.Holder{{PID: 7, InWay: true}, {PID: 8, InWay: true}, {PID: 9}},
 		Restart: runstate.Restart{Run: "r", Asked: at(-1500), Settled: at(9250)},
 		LastRun: &runstate.Run{
@@ -68,6 +68,7 @@ func TestRender(t *testing.T) {
 		"dcm_in_sync 1",
 		"dcm_config_last_load_successful 1",
 		"dcm_clients_not_back 1",
+		`dcm_client_without_gpu{unit="c.service"} 1`,
 		"dcm_units_unconfined 1",
 		"dcm_blocked 1",
 		"dcm_blocking_processes 2",

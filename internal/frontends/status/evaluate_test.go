@@ -47,6 +47,10 @@ func TestHealth(t *testing.T) {
 			a.Clients[0].Active, a.Clients[0].Back = "inactive", false
 		}, Clients, false,
 			"Profile cpx is not on the GPUs, and a client is down", ""},
+		{"a client without its GPU", func(a *Account) {
+			a.Clients[0].GPU, a.Clients[0].GPUs = runstate.NoGPU, List[string]{"0000:05:00.0"}
+		}, NoGPU, true, "Profile cpx is on the GPUs", "vllm.service has no GPU open since its restart (before: 0000:05:00.0)"},
+		{"a client that is to open its GPU", func(a *Account) { a.Clients[0].GPU = runstate.GPUAwaited }, Healthy, true, "Profile cpx is on the GPUs", ""},
 		{"none selected", func(a *Account) { a.Profile = Profile{} }, Idle, true, "No profile is selected; the GPUs are left alone", ""},
 		{"no GPUs", func(a *Account) { a.Profile, a.GPUs, a.Expected = Profile{}, nil, Expected{} }, Idle, true, "No partitionable GPU was found", ""},
 		{"no partitionable GPUs", func(a *Account) {

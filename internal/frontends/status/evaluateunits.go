@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"dcm/internal/engine/runstate"
 	"dcm/internal/linux/unitname"
 )
 
@@ -14,6 +15,7 @@ func (j *evaluator) clients() {
 	if a.Running() {
 		return
 	}
+	j.withoutGPU()
 	n := 0
 	for _, c := range a.Clients {
 		switch {
@@ -31,6 +33,16 @@ func (j *evaluator) clients() {
 		j.caveats = append(j.caveats, "a client is down")
 	case n > 1:
 		j.caveats = append(j.caveats, fmt.Sprintf("%d clients are down", n))
+	}
+}
+
+// withoutGPU evaluates the clients that had a GPU open before their restart.
+func (j *evaluator) withoutGPU() {
+	for _, c := range j.a.Clients {
+		if c.GPU == runstate.NoGPU {
+			j.addProblem(NoGPU, runstate.WithoutGPU(c.Unit, c.GPUs),
+				"journalctl -u "+c.Unit+" shows why; if it opens GPUs only while it works, set opens = \"on-demand\" in its [[client]]")
+		}
 	}
 }
 

@@ -29,8 +29,18 @@ func addUnits(a *Account, asked bool, s UnitStates) {
 			c.Ended = false
 			c.Before, c.Back = "active", c.Active == "active"
 		}
+		addGPUs(&c, s.Had)
 		a.Clients = append(a.Clients, c)
 	}
+}
+
+// addGPUs adds the GPUs that a client had open before its restart, unless it has one open again.
+func addGPUs(c *Client, had []runstate.GPUClient) {
+	i := slices.IndexFunc(had, func(g runstate.GPUClient) bool { return g.Unit == c.Unit })
+	if i < 0 || had[i].State == runstate.GPUOpen || c.Active != "active" {
+		return
+	}
+	c.GPU, c.GPUs = had[i].State, had[i].Names()
 }
 
 // restarts reports whether the current run stops a unit and starts it again at its end.

@@ -70,8 +70,9 @@ type HeldParts struct {
 // UnitStates are systemd's states of the units.
 type UnitStates struct {
 	Own     []Unit
-	Clients []Client // current states; the results of the last restart are added later
-	Done    []string // clients with Type=oneshot whose last run succeeded
+	Clients []Client             // current states; the results of the last restart are added later
+	Done    []string             // clients with Type=oneshot whose last run succeeded
+	Had     []runstate.GPUClient // clients that had a GPU open
 }
 
 // Sources are the functions that read the parts; a part whose function is nil is left out. A function

@@ -19,6 +19,7 @@ const (
 	Unordered State = "drop-ins-missing"     // systemd has not loaded dcm's drop-ins for clients
 	Nodeless  State = "partition-missing"    // a partition has no device node, or a regular file has the name of /dev/kfd
 	Full      State = "memory-held"          // memory of a GPU is in use, and no process holds it
+	NoGPU     State = "client-without-gpu"   // a client that had a GPU open before its restart has none open
 	Kept      State = "configuration-kept"   // the configuration on disk has errors; the last good one is effective
 	Unseen    State = "unknown"              // this process cannot read the GPUs
 	Rebooting State = "rebooting"            // the host reboots for the profile
@@ -45,7 +46,7 @@ const (
 
 // States returns all states, the best first.
 func States() []State {
-	return []State{Healthy, Idle, Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Full, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
+	return []State{Healthy, Idle, Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Full, NoGPU, Kept, Unseen, Rebooting, Drifted, Partial, Waiting, Held, NotOn, Failed, Broken, Clients, Unmet, Open, Missing}
 }
 
 // Code returns the exit status of a monitoring plugin.
@@ -53,7 +54,7 @@ func (s State) Code() int {
 	switch s {
 	case Healthy, Idle:
 		return CodeOK
-	case Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Full, Kept:
+	case Changing, Starting, Pending, Disabled, Down, Faulty, Shared, Unordered, Nodeless, Full, NoGPU, Kept:
 		return CodeWarning
 	case Unseen:
 		return CodeUnknown

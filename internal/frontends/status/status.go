@@ -248,6 +248,10 @@ type Client struct {
 	Ended    bool   `json:"ended"`  // it was active after the last restart, and ended later
 
 	Invocation string `json:"invocation"` // systemd's InvocationID of the last run; "" if not read, as for an active unit
+
+	// GPU is whether it has opened a GPU again after its restart; "" if it has, or had none open before.
+	GPU  runstate.GPUUse `json:"gpu,omitempty"`
+	GPUs List[string]    `json:"gpus_before,omitempty"` // that it had open before, if GPU is set
 }
 
 // Holder is a process that has a GPU open.

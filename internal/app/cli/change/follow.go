@@ -169,7 +169,11 @@ func concluded(ctx context.Context, h *host.Host, con *console.Console, view *pr
 	case ran && state.Error == nil: // it was repaired since
 		return failed
 	case state.Phase == runstate.InSync:
-		return ReportApplied(con, state, view.took(), client.Account(ctx, h).Problems)
+		took := view.took()
+		if took > 0 && state.Error == nil {
+			awaitGPUs(ctx, h, con)
+		}
+		return ReportApplied(con, state, took, client.Account(ctx, h).Problems)
 	case state.Phase == runstate.Idle && state.Error == nil:
 		con.Println("No profile is selected; the GPUs are left alone.")
 		return nil

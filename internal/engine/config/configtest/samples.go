@@ -108,6 +108,10 @@ isolation = false
 [[profiles.mixed.group]]
 compute = "SPX"
 count   = "rest"
+
+[[client]]
+unit = "llama-swap"
+opens = "on-demand"
 `
 
 // Operators is the configuration that users of AMD's GPU operator have.

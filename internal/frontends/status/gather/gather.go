@@ -58,7 +58,10 @@ func Sources(h *host.Host, o Options) status.Sources {
 		s.Units = func(ctx context.Context) (status.UnitStates, error) {
 			state, _ := o.State(ctx) // its error is reported with the daemon
 			clients := configuredClients(h, cfg)
-			return UnitStates(ctx, h, clients, otherUnits(clients, state), o.All)
+			units, err := UnitStates(ctx, h, clients, otherUnits(clients, state), o.All)
+			had, unread := runstate.ReadGPUClients(h.GPUClients(), h.BootID())
+			units.Had = had.Clients
+			return units, errors.Join(err, unread)
 		}
 		s.Confined = func(ctx context.Context) (status.Confinement, error) {
 			c, err := confinement(ctx, h, cfg)
