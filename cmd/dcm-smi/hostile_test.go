@@ -77,7 +77,8 @@ func TestLibrary_Broken(t *testing.T) {
 	}{
 		{"init fails", []string{"init-status 18"}, nil, amdsmi.Unusable, "cannot initialise"},
 		{"driver absent", []string{"sys /nonexistent"}, nil, amdsmi.Unusable, "status 34: the driver is not loaded"},
-		{"lacks symbols", nil, []string{"amdsmi_init", "amdsmi_set_gpu_compute_partition"}, amdsmi.Unusable, "lacks amdsmi_init, amdsmi_set_gpu_compute_partition"},
+		{"lacks symbols", nil, []string{"amdsmi_init", "amdsmi_get_gpu_device_bdf"}, amdsmi.Unusable, "lacks amdsmi_init, amdsmi_get_gpu_device_bdf"},
+		{"the deprecated set was removed", nil, []string{"amdsmi_set_gpu_compute_partition"}, amdsmi.Unusable, "lacks amdsmi_set_gpu_compute_partition"},
 		{"too many handles", []string{"handles-many"}, nil, amdsmi.Garbage, "1073741824 handles"},
 		{"null handles", []string{"handles-null"}, nil, amdsmi.Garbage, "is null"},
 		{"a PCI address that is none", []string{"bdf-garbage"}, nil, amdsmi.Garbage, "as a PCI address"},
@@ -90,6 +91,27 @@ func TestLibrary_Broken(t *testing.T) {
 			wantError(t, ask(t, amdsmi.Request{Do: amdsmi.SetCompute, Library: lib, GPU: first, Mode: "CPX"}), c.kind, c.text)
 			wantUntouched(t, root)
 		})
+	}
+}
+
+// The calls that set modes are deprecated since 27.0 and are to be removed. The library still has to be readable.
+func TestLibrary_WithoutSet(t *testing.T) {
+	lib, root := library(t, standin.Latest(), "amdsmi_set_gpu_compute_partition", "amdsmi_set_gpu_memory_partition", "amdsmi_set_gpu_memory_partition_mode"), tree(t)
+	turn(t, lib, "sys "+root)
+	reply := ask(t, amdsmi.Request{Do: amdsmi.Inventory, Library: lib})
+	if reply.Error != nil || len(reply.GPUs) != 2 || reply.GPUs[0].Compute != "TPX" || reply.Compute.Known {
+		t.Errorf("inventory %+v, compute %+v, error %+v", reply.GPUs, reply.Compute, reply.Error)
+	}
+}
+
+// A library can succeed without knowing the number of a partition: it then returns 0xFFFFFFFF (rocm-systems
+// pull request 8531, on MI308X in SPX).
+func TestLibrary_PartitionUnknown(t *testing.T) {
+	lib, root := library(t, standin.Latest()), tree(t)
+	turn(t, lib, "sys "+root, "partition-unknown")
+	reply := ask(t, amdsmi.Request{Do: amdsmi.Inventory, Library: lib})
+	if reply.Error != nil || len(reply.GPUs) != 2 || reply.GPUs[0].Compute != "TPX" {
+		t.Errorf("inventory %+v, error %+v", reply.GPUs, reply.Error)
 	}
 }
 

@@ -30,11 +30,12 @@ type calls struct {
 	bdf         func(processor uintptr, bdf *uint64) uint32
 	readCompute func(processor uintptr, text *byte, size uint32) uint32
 	readMemory  func(processor uintptr, text *byte, size uint32) uint32
-	setCompute  func(processor uintptr, number uint32) uint32
 }
 
-// extras are functions that a version may lack; they are nil then.
+// extras are functions that a version may lack; they are nil then. Those that set modes are deprecated since 27.0,
+// and their removal is announced (amdsmi.h).
 type extras struct {
+	setCompute    func(processor uintptr, number uint32) uint32
 	setMemory     func(processor uintptr, number uint32) uint32 // of older versions, also for memory modes
 	setMemoryMode func(processor uintptr, number uint32) uint32
 	uuid          func(processor uintptr, size *uint32, text *byte) uint32
@@ -101,7 +102,6 @@ func bind(handle uintptr, name string) (*library, error) {
 		{&l.bdf, "amdsmi_get_gpu_device_bdf"},
 		{&l.readCompute, "amdsmi_get_gpu_compute_partition"},
 		{&l.readMemory, "amdsmi_get_gpu_memory_partition"},
-		{&l.setCompute, "amdsmi_set_gpu_compute_partition"},
 	}
 	var missing []string
 	for _, r := range required {
@@ -112,6 +112,7 @@ func bind(handle uintptr, name string) (*library, error) {
 	if missing != nil {
 		return l, fail(Unusable, "%s lacks %s", l.file, strings.Join(missing, ", "))
 	}
+	l.resolve(&l.setCompute, symSetCompute)
 	l.resolve(&l.setMemory, "amdsmi_set_gpu_memory_partition")
 	l.resolve(&l.setMemoryMode, symMemoryMode)
 	l.resolve(&l.uuid, "amdsmi_get_gpu_device_uuid")
@@ -119,6 +120,14 @@ func bind(handle uintptr, name string) (*library, error) {
 	l.resolve(&l.driver, "amdsmi_get_gpu_driver_info")
 	l.resolve(&l.kfd, symKFDInfo)
 	return l, nil
+}
+
+// canSetCompute returns an error if the library has no function that sets compute modes.
+func (l *library) canSetCompute() error {
+	if l.setCompute == nil {
+		return fail(Unusable, "%s lacks %s", l.file, symSetCompute)
+	}
+	return nil
 }
 
 // resolve sets the function to to the symbol. It reports whether the library has it.

@@ -13,6 +13,8 @@ const (
 	symMemoryMode = "amdsmi_set_gpu_memory_partition_mode"
 )
 
+const symSetCompute = "amdsmi_set_gpu_compute_partition"
+
 type (
 	computeNumbers map[partition.Compute]uint32
 	memoryNumbers  map[partition.Memory]uint32

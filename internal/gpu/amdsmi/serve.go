@@ -1,6 +1,8 @@
 package amdsmi
 
 import (
+	"errors"
+
 	"dcm/internal/gpu/partition"
 	"dcm/internal/worker/sandbox"
 )
@@ -63,6 +65,7 @@ func identify(lib *library, reply *Reply) (Version, Numbering, error) {
 		return v, Numbering{}, fail(UnknownNumber, "%w", err)
 	}
 	_, noCompute := n.computeNumber(v, partition.SPX)
+	noCompute = errors.Join(noCompute, lib.canSetCompute())
 	_, noMemory := n.memoryNumber(v, partition.NPS1)
 	reply.Compute, reply.Memory = known(noCompute), known(noMemory)
 	return v, n, nil

@@ -42,11 +42,14 @@ func set(lib *library, r Request, v Version, n Numbering, forbids error, reply *
 
 func (l *library) change(r Request, v Version, n Numbering) (change, error) {
 	if r.Do == SetCompute {
+		if err := l.canSetCompute(); err != nil {
+			return change{}, err
+		}
 		number, err := n.computeNumber(v, partition.Compute(r.Mode))
 		if err != nil {
 			return change{}, fail(UnknownNumber, "%w", err)
 		}
-		return change{number, "amdsmi_set_gpu_compute_partition", l.setCompute, l.computeMode, false}, nil
+		return change{number, symSetCompute, l.setCompute, l.computeMode, false}, nil
 	}
 	number, err := n.memoryNumber(v, partition.Memory(r.Mode))
 	if err != nil {

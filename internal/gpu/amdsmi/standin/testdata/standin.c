@@ -486,7 +486,7 @@ uint32_t amdsmi_get_gpu_kfd_info(void *handle, kfd_t *k)
 	memset(k, 0, sizeof *k);
 	k->kfd_id = unique(g) + g->partition;
 	k->node_id = g - gpus;
-	k->partition_id = g->partition;
+	k->partition_id = knob("partition-unknown") ? 0xFFFFFFFFu : (uint32_t)g->partition;
 	return SUCCESS;
 }
 #endif
