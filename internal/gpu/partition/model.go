@@ -47,12 +47,15 @@ var models = sync.OnceValue(func() []Model {
 	mi350x := Model{Device: 0x75a0, Name: "MI350X", XCC: 8, accepted: gfx950Eight(), listed: []listing{matrix(dpx2), qpx2}}
 	mi350p := Model{Device: 0x75a8, Name: "MI350P", XCC: 4, accepted: gfx950Four(),
 		listed: []listing{{rocm713(), []combination{{CPX, nps1}}}}}
+	// rocm-systems pull request 9541, read 2026-11-29: the id, and the modes with NPS1. No document of AMD lists
+	// validated modes yet.
+	mi455x := Model{Device: 0x75c1, Name: "MI455X", XCC: 8, accepted: gfx1250Eight()}
 	mi308x := Model{Device: 0x74a2, Name: "MI308X", XCC: 4, accepted: gfx943Four()}
 
 	physical := []Model{
 		mi300a, mi300x, mi308x, mi325x,
 		mi308x.sibling(0x74a8, "MI308X-HF"), mi300x.sibling(0x74a9, "MI300X-HF").unlisted(),
-		mi350x, {Device: 0x75a2, Name: "MI358X", XCC: 8}, mi350x.sibling(0x75a3, "MI355X"), mi350p,
+		mi350x, {Device: 0x75a2, Name: "MI358X", XCC: 8}, mi350x.sibling(0x75a3, "MI355X"), mi350p, mi455x,
 	}
 	all := slices.Clone(physical)
 	for _, m := range physical {

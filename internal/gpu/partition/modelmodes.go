@@ -40,6 +40,17 @@ func gfx950Eight() []combination {
 	}
 }
 
+// gfx1250Eight is GC 12.1 (soc_v1_0.c, Linux 7.2). NPS2 is not in its table. It has no TPX, since the XCCs are not
+// divisible by three.
+func gfx1250Eight() []combination {
+	return []combination{
+		{SPX, []Memory{NPS1}},
+		{DPX, []Memory{NPS1}},
+		{QPX, []Memory{NPS1, NPS4}},
+		{CPX, []Memory{NPS1, NPS4}},
+	}
+}
+
 // gfx950Four is the PCIe card, whose memory mode is fixed.
 func gfx950Four() []combination {
 	return []combination{

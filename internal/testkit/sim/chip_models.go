@@ -27,6 +27,23 @@ func mi350p() Chip {
 	return c
 }
 
+// mi455x has the rules of GC 12.1 (amdgpu's soc_v1_0.c): NPS4 without NPS2. Known are the PCI id, 8 XCC and the
+// modes (rocm-systems pull request 9541, 2026-08-04), 432 GB of HBM4 (AMD, 2026-07-23), and gfx1250 (hipfort pull
+// request 305). Open, and taken from the MI355X: the compute units, the engines, the hive, and whether the board
+// lists NPS8.
+func mi455x() Chip {
+	const spx, dpx, qpx, cpx = partition.SPX, partition.DPX, partition.QPX, partition.CPX
+	c := mi355x()
+	c.Product, c.Device, c.SubDevice, c.VRAM = "AMD Instinct MI455X", 0x75c1, 0x75c1, 432*gib
+	c.GFX = 120500
+	c.Accepts = []Accepted{
+		{partition.NPS1, []partition.Compute{spx, dpx, qpx, cpx}},
+		{partition.NPS4, []partition.Compute{qpx, cpx}},
+	}
+	c.Memory = []partition.Memory{partition.NPS1, partition.NPS4}
+	return c
+}
+
 // futureAMD is a model that dcm has no table for, and whose pairs of modes differ from those of every
 // known model. A plan for it can only use what the device reports.
 func futureAMD() Chip {

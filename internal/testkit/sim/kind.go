@@ -43,6 +43,7 @@ func Kinds() []Kind {
 		{Name: "mi355x-8", About: "8 MI355X in one XGMI hive", CPUs: 2, Boards: eight(mi355x(), oam, 8)},
 		{Name: "mi308x-8", About: "8 MI308X, of four XCC, in one XGMI hive", CPUs: 2, Boards: eight(mi308x(), oam, 8)},
 		{Name: "mi350p-8", About: "8 MI350P in PCIe slots, whose memory mode is fixed", CPUs: 2, Boards: eight(mi350p(), oam, 0)},
+		{Name: "mi455x-8", About: "8 MI455X, whose memory modes are NPS1 and NPS4", CPUs: 2, Boards: eight(mi455x(), oam, 8)},
 		{Name: "unknown-8", About: "8 GPUs of a model that no table has", CPUs: 2, Boards: eight(futureAMD(), oam, 8)},
 		{Name: "mi300a-4", About: "4 MI300A, whose memory mode is fixed", CPUs: 4, Boards: apus()},
 		{Name: "a100-8", About: "8 A100, which keep their MIG mode over a reboot", CPUs: 2, Boards: eight(a100(), sxm, 0)},

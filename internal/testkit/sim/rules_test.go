@@ -25,6 +25,9 @@ func TestRules_ComputeWrite(t *testing.T) {
 		{mi300x(), partition.NPS4, "SPX", "", syscall.EINVAL},
 		{mi300x(), partition.NPS8, "CPX", "", syscall.EINVAL},
 		{mi355x(), partition.NPS2, "CPX", partition.CPX, nil},
+		{mi455x(), partition.NPS4, "CPX", partition.CPX, nil},
+		{mi455x(), partition.NPS4, "DPX", "", syscall.EINVAL},
+		{mi455x(), partition.NPS1, "TPX", "", syscall.EINVAL},
 		{mi300a(), partition.NPS1, "TPX", partition.TPX, nil},
 		{mi300a(), partition.NPS1, "DPX", "", syscall.EINVAL},
 		{mi300x(), partition.NPS1, "", "", syscall.EINVAL},
@@ -50,6 +53,7 @@ func TestRules_MemoryWrite(t *testing.T) {
 		{mi300x(), "NPS3", "", syscall.EINVAL},
 		{mi300x(), "4", "", syscall.EINVAL},
 		{mi355x(), "NPS8", "", syscall.EINVAL},
+		{mi455x(), "NPS2", "", syscall.EINVAL},
 		{mi300a(), "NPS1", "", syscall.EOPNOTSUPP},
 		{mi300xVF(), "NPS4", "", syscall.EOPNOTSUPP},
 	} {
