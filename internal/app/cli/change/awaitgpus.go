@@ -16,6 +16,9 @@ import (
 // scanLimit is how long the daemon may take for its scan at the end of settle-time.
 const scanLimit = 5 * time.Second
 
+// noteDelay is how long a command waits before it says so.
+const noteDelay = 2 * time.Second
+
 // awaitGPUs waits until the restarted clients have opened their GPUs again, for settle-time at most.
 func awaitGPUs(ctx context.Context, h *host.Host, con *console.Console) {
 	cfg, err := h.Effective()
@@ -28,17 +31,16 @@ func awaitGPUs(ctx context.Context, h *host.Host, con *console.Console) {
 	if err != nil {
 		return
 	}
-	for named := false; ; {
+	late := time.After(noteDelay)
+	for {
 		units := awaited(h)
 		if len(units) == 0 {
 			return
 		}
-		if !named {
-			con.Note(fmt.Sprintf("waiting at most %s for %s to open a GPU again", cfg.SettleTime, strings.Join(units, ", ")))
-		}
-		named = true
 		select {
 		case <-changed:
+		case <-late:
+			con.Note(fmt.Sprintf("waiting at most %s for %s to open a GPU again", cfg.SettleTime, strings.Join(units, ", ")))
 		case <-ctx.Done():
 			return
 		}
