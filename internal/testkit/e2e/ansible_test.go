@@ -195,7 +195,7 @@ func (m machine) failing() {
 	if failed != "1" || !hasAll(text, "Fail with the reason", "Restart dcm", "problem: ", "input/output error") {
 		m.t.Errorf("failed restart: failed %s:\n%s", failed, text)
 	}
-	m.changes("--check", "1")
+	m.changes("--check", "2") // the comparison, and the restart
 }
 
 // rescue is a play that continues on a host where the role fails.
