@@ -89,6 +89,8 @@ func hostChecks() []Check {
 			"see what differs with 'dcm support selftest --read'; reload the driver or reboot", "", missingPartitions},
 		{"foreign-instance", Warning, "MIG instances, the configuration, leases", "a dynamic GPU has a MIG instance that neither the profile nor a lease has: dcm destroys it",
 			"stop the program that created it, or remove dynamic = true: a dynamic GPU belongs to dcm alone", "", foreignInstances},
+		{"slurm-devices", Warning, "'scontrol show config', if slurmd runs", "Slurm gives GPUs to jobs without task/cgroup: ConstrainDevices has no effect, and a job can open all partitions",
+			"set TaskPlugin=task/cgroup,task/affinity in slurm.conf and ConstrainDevices=yes in cgroup.conf", "cgroup.conf(5) of Slurm 24.11", slurmDevices},
 		{"udev-mode", Warning, "/etc/udev/rules.d", "a udev rule gives every user access to GPU devices",
 			"remove MODE=\"0666\" from the rule, and add users to the group render", "", udevModes},
 	}

@@ -62,6 +62,7 @@ type Config struct {
 	Kernel    []string // lines of the kernel log of this boot on AMD GPUs
 	Processes []string // "process 4711 (python3)": without a unit, with a GPU open
 	CDI       CDI
+	Slurm     string // TaskPlugin of Slurm, if it gives GPUs to jobs without task/cgroup; "" otherwise
 }
 
 // OnGPU is a fact of one GPU.

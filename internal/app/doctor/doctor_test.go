@@ -189,6 +189,7 @@ func TestRun_Problems(t *testing.T) {
 		"held-memory":       {host: healthyAMD(), cfg: Config{Held: []OnGPU{{"0000:05:00.0", "149 GiB"}}}, want: "0000:05:00.0: 149 GiB of memory in use, and no process holds it"},
 		"partition-missing": {host: healthyAMD(), cfg: Config{Lacking: []OnGPU{{"0000:05:00.0", "found 0, want 1"}}}, want: "0000:05:00.0: too few partitions with a device node of their own (found 0, want 1)"},
 		"foreign-instance":  {host: healthyNVIDIA("0x2330"), cfg: Config{Foreign: []OnGPU{{"0000:1b:00.0", "3g.40gb at slot 0"}}}, want: "0000:1b:00.0: 3g.40gb at slot 0: neither the profile nor a lease has this instance: dcm destroys it"},
+		"slurm-devices":     {host: healthyAMD(), cfg: Config{Slurm: "(null)"}, want: "slurm.conf: ConstrainDevices has no effect (found TaskPlugin=(null), want task/cgroup)"},
 		"udev-mode":         {host: healthyAMD().with(tree{"etc/udev/rules.d/70-amdgpu.rules": "# kfd\nKERNEL==\"kfd\", MODE=\"0666\"\n"}), want: "/etc/udev/rules.d/70-amdgpu.rules: line 2 gives every user access to GPU devices"},
 	} {
 		t.Run(id, func(t *testing.T) {

@@ -20,6 +20,13 @@ func virtualGPU(f *facts) (out []problem) {
 	return out
 }
 
+func slurmDevices(f *facts) []problem {
+	if f.cfg.Slurm == "" {
+		return nil
+	}
+	return []problem{{"slurm.conf", fmt.Sprintf("ConstrainDevices has no effect (found TaskPlugin=%s, want task/cgroup)", f.cfg.Slurm)}}
+}
+
 func boundToVFIO(f *facts) (out []problem) {
 	for _, g := range f.gpus {
 		if g.driver == "vfio-pci" {

@@ -21,7 +21,11 @@ func (c Controller) Allocated(ctx context.Context, g Gres) (used []Device, mappe
 	if len(indexes) == 0 {
 		return nil, true, nil
 	}
-	devices, mapped := g.numbered(ParseNode(text).Gres)
+	gres := ParseNode(text).Gres
+	devices, mapped := g.numbered(gres)
+	if !mapped {
+		devices, mapped = g.Plain().numbered(gres)
+	}
 	if !mapped || indexes[len(indexes)-1] >= len(devices) {
 		return g.Devices, false, nil
 	}

@@ -10,20 +10,21 @@ import (
 
 // TestController_Allocated: slurmctld's numbers follow the order of the types in Gres=.
 func TestController_Allocated(t *testing.T) {
-	g := Gres{Devices: []Device{{Type: "cpx", Part: "a-0"}, {Type: "spx", Part: "b-0"}, {Type: "cpx", Part: "c-0"}}}
+	g := Gres{Devices: []Device{{Type: "cpx", Part: "a-0"}, {Type: "s.x", Part: "b-0"}, {Type: "cpx", Part: "c-0"}}}
 	all := []string{"a-0", "b-0", "c-0"}
 	for _, tt := range []struct {
 		name, record string
 		want         []string
 		mapped       bool
 	}{
-		{"no job", "Gres=gpu:cpx:2,gpu:spx:1 GresUsed=gpu:cpx:0(IDX:N/A),gpu:spx:0(IDX:N/A)", nil, true},
-		{"types that alternate", "Gres=gpu:cpx:2,gpu:spx:1 GresUsed=gpu:cpx:1(IDX:1),gpu:spx:0(IDX:N/A)", []string{"c-0"}, true},
-		{"the other order of types", "Gres=gpu:spx:1(S:0),gpu:cpx:2(S:0-1) GresUsed=gpu:spx:1(IDX:0),gpu:cpx:1(IDX:1)", []string{"b-0", "a-0"}, true},
-		{"a list of numbers", "Gres=gpu:cpx:2,gpu:spx:1 GresUsed=gpu:cpx:2(IDX:0,2)", []string{"a-0", "b-0"}, true},
-		{"a range", "Gres=gpu:cpx:2,gpu:spx:1 GresUsed=craynetwork:1,gpu:cpx:2(IDX:0-1)", []string{"a-0", "c-0"}, true},
+		{"no job", "Gres=gpu:cpx:2,gpu:s.x:1 GresUsed=gpu:cpx:0(IDX:N/A),gpu:s.x:0(IDX:N/A)", nil, true},
+		{"types that alternate", "Gres=gpu:cpx:2,gpu:s.x:1 GresUsed=gpu:cpx:1(IDX:1),gpu:s.x:0(IDX:N/A)", []string{"c-0"}, true},
+		{"the other order of types", "Gres=gpu:s.x:1(S:0),gpu:cpx:2(S:0-1) GresUsed=gpu:s.x:1(IDX:0),gpu:cpx:1(IDX:1)", []string{"b-0", "a-0"}, true},
+		{"a list of numbers", "Gres=gpu:cpx:2,gpu:s.x:1 GresUsed=gpu:cpx:2(IDX:0,2)", []string{"a-0", "b-0"}, true},
+		{"a range", "Gres=gpu:cpx:2,gpu:s.x:1 GresUsed=craynetwork:1,gpu:cpx:2(IDX:0-1)", []string{"a-0", "c-0"}, true},
 		{"other counts", "Gres=gpu:cpx:4 GresUsed=gpu:cpx:1(IDX:0)", all, false},
-		{"a number that no device has", "Gres=gpu:cpx:2,gpu:spx:1 GresUsed=gpu:cpx:1(IDX:7)", all, false},
+		{"a number that no device has", "Gres=gpu:cpx:2,gpu:s.x:1 GresUsed=gpu:cpx:1(IDX:7)", all, false},
+		{"plain types", "Gres=gpu:cpx:2,gpu:s_x:1 GresUsed=gpu:s_x:1(IDX:2)", []string{"b-0"}, true},
 		{"no GPU", "Gres=(null) GresUsed=gpu:0", nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,6 +31,7 @@ type Gres struct {
 	Note    string // one line for the comment above them
 	Devices []Device
 	NVML    bool // slurmd finds NVIDIA's GPUs with NVML
+	plain   bool // the types are those of [Gres.Plain]
 }
 
 // gresMark begins the first line of a file with [Gres.Conf].
@@ -68,6 +70,20 @@ func (g Gres) interleaved() bool {
 	}
 	types, _ := g.types()
 	return len(slices.Compact(sequence)) > len(types)
+}
+
+// otherThanPlain matches the characters that a plain type has not.
+var otherThanPlain = regexp.MustCompile(`[^A-Za-z0-9_]+`)
+
+// Plain returns the resources with types of letters, digits and _ only: "h100_1g_10gb" for "h100_1g.10gb". Some
+// programs do not count the others. slurmd finds no such type with NVML.
+func (g Gres) Plain() Gres {
+	g.Devices = slices.Clone(g.Devices)
+	for i := range g.Devices {
+		g.Devices[i].Type = otherThanPlain.ReplaceAllString(g.Devices[i].Type, "_")
+	}
+	g.plain = true
+	return g
 }
 
 // flags returns the flags of all devices.
@@ -152,7 +168,7 @@ const taskPlugin = "TaskPlugin=task/cgroup,task/affinity"
 func (g Gres) Lines() string {
 	var b strings.Builder
 	b.WriteString(g.Conf())
-	if g.HasInstances() && !g.NVML {
+	if g.HasInstances() && !g.NVML && !g.plain {
 		other := g
 		other.NVML = true
 		fmt.Fprintln(&b, "\n# gres.conf instead, as dcm slurm conf --gres --nvml prints it")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -142,21 +143,30 @@ func TestCheckGres(t *testing.T) {
 	g := Gres{Node: "gpu1", Devices: mixed()}
 	const want = "update NodeName=gpu1 State=DRAIN Reason=dcm: slurm.conf needs Gres=gpu:cpx:4,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2"
 	_, reason, _ := strings.Cut(want, "Reason=")
-	for _, test := range []struct{ name, gres, reason, want string }{
-		{"the same in another order", "gpu:h100_80gb_hbm3_3g.40gb:2(S:0-1),gpu:cpx:4(S:0,1),gpu:h100_80gb_hbm3:1", "", ""},
-		{"with another resource", "license:2,gpu:cpx:4,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2", "", ""},
-		{"another number", "gpu:cpx:8,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2", "", want},
-		{"none", "(null)", "", want},
-		{"drained for it", "(null)", reason, ""},
-		{"drained by an administrator", "(null)", "fan 3 broken, ticket 4711", ""},
-		{"drained by slurmctld", "(null)", "gres/gpu count reported lower than configured (4 < 8)", want},
+	const counts = "gpu:cpx:4,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2"
+	const resume = "update NodeName=gpu1 State=RESUME"
+	for _, test := range []struct{ name, gres, registered, reason, want string }{
+		{"the same in another order", "gpu:h100_80gb_hbm3_3g.40gb:2(S:0-1),gpu:cpx:4(S:0,1),gpu:h100_80gb_hbm3:1", "", "", ""},
+		{"with another resource", "license:2,gpu:cpx:4,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2", "", "", ""},
+		{"another number", "gpu:cpx:8,gpu:h100_80gb_hbm3:1,gpu:h100_80gb_hbm3_3g.40gb:2", "", "", want},
+		{"none", "(null)", "", "", want},
+		{"drained for it", "(null)", "", reason, ""},
+		{"drained by an administrator", "(null)", "", "fan 3 broken, ticket 4711", ""},
+		{"drained by slurmctld", "(null)", "", "gres/gpu count reported lower than configured (4 < 8)", want},
+		{"slurmd registers after the reload", "gpu:cpx:1", counts, "gres/gpu count reported lower than configured (4 < 8)", want + "; " + resume},
+		{"slurm.conf was changed", counts, "", reason, resume},
+		{"partitions again", counts, "", "dcm: no partition has a device node of its own", resume},
+		{"drained by an administrator meanwhile", counts, "", "fan 3 broken, ticket 4711", ""},
+		{"drained for its features", counts, "", "dcm: the GPUs match no feature", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ctld := slurmctld{active: "x", gres: test.gres, reason: test.reason}
-			err := Controller{NodeName: "gpu1", Run: ctld.run}.CheckGres(t.Context(), g, func(string) {})
-			if got := strings.Join(ctld.updates, "; "); err != nil || got != test.want {
-				t.Errorf("%v, %q, want %q", err, got, test.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				ctld := slurmctld{active: "x", gres: test.gres, registered: test.registered, reason: test.reason}
+				err := Controller{NodeName: "gpu1", Run: ctld.run}.CheckGres(t.Context(), g, func(string) {})
+				if got := strings.Join(ctld.updates, "; "); err != nil || got != test.want {
+					t.Errorf("%v, %q, want %q", err, got, test.want)
+				}
+			})
 		})
 	}
 	broken := errors.New("scontrol: Unable to contact slurm controller")

@@ -3,10 +3,6 @@ package slurm
 import (
 	"context"
 	"errors"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 )
 
 // Report is the state of this node that slurmctld must know.
@@ -92,26 +88,5 @@ func (c Controller) drain(ctx context.Context, r Report, reason string) error {
 	if waiting.Err() != nil && ctx.Err() == nil {
 		return nil // slurmd is down; it registers when it starts
 	}
-	return err
-}
-
-// sockets matches what slurmctld appends to a GRES: the sockets of its cores.
-var sockets = regexp.MustCompile(`\([^)]*\)`)
-
-// gpus returns the GRES of GPUs in ascending order.
-func gpus(gres string) []string {
-	all := slices.DeleteFunc(list(sockets.ReplaceAllString(gres, "")), func(g string) bool { return !strings.HasPrefix(g, "gpu:") })
-	slices.Sort(all)
-	return all
-}
-
-// CheckGres drains the node if slurmctld has other GPUs for it, from slurm.conf, than g. Only the
-// administrator can change that file and resume the node.
-func (c Controller) CheckGres(ctx context.Context, g Gres, log func(string)) error {
-	n, err := c.Node(ctx)
-	if err != nil || slices.Equal(gpus(n.Gres), gpus(g.Counts())) {
-		return err
-	}
-	_, err = c.DrainFor(ctx, fmt.Sprintf(Mark+"slurm.conf needs Gres=%s", g.Counts()), log)
 	return err
 }

@@ -42,6 +42,7 @@ func TestHas_IgnoresOtherFeatures(t *testing.T) {
 type slurmctld struct {
 	active, reason string
 	gres           string // "" for none
+	registered     string // GRES after an update, when slurmd has registered; "" if it does not
 	state          string // "IDLE+DRAIN" unless set
 	late           int    // number of queries until the node has slurmd's reason
 	invalid        int    // number of queries after the report until slurmd has registered again
@@ -55,6 +56,9 @@ func (s *slurmctld) run(_ context.Context, args ...string) (string, error) {
 	}
 	if args[0] != "--oneliner" {
 		s.updates = append(s.updates, strings.Join(args, " "))
+		if _, reason, ok := strings.Cut(s.updates[len(s.updates)-1], "Reason="); ok && s.registered != "" {
+			s.reason, s.gres = reason, s.registered
+		}
 		return "", nil
 	}
 	reason := ""

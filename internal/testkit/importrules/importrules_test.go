@@ -123,7 +123,7 @@ var allowed = map[string][]string{
 	"internal/app/cli/client": {"internal/frontends/status/gather", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config", "internal/engine/daemon", "internal/engine/runstate", "internal/exitcode", "internal/linux/procstat", "internal/linux/watch",
 		"internal/frontends/dbusapi", "internal/frontends/status", "internal/linux/systemd"},
 	"internal/app/doctor": {"internal/gpu/nvidia", "internal/linux/cdi", "internal/linux/sysfs"},
-	"internal/app/cli/configure": {"internal/engine/apply", "internal/linux/filelock", "internal/app/cli/bundle", "internal/app/doctor", "internal/linux/cdi", "internal/engine/runstate", "internal/leases/reservation", "internal/frontends/status/gather", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/app/cli/query", "internal/engine/host",
+	"internal/app/cli/configure": {"internal/engine/apply", "internal/linux/filelock", "internal/app/cli/bundle", "internal/app/doctor", "internal/linux/cdi", "internal/engine/runstate", "internal/leases/reservation", "internal/frontends/status/gather", "internal/app/cli/client", "internal/app/cli/console", "internal/app/cli/nodemodel", "internal/app/cli/query", "internal/app/cli/slurmcmd", "internal/engine/host",
 		"internal/engine/config", "internal/engine/config/importer", "internal/frontends/status", "internal/gpu", "internal/linux/systemd"},
 	"internal/app/cli/console": {"internal/engine/host", "internal/exitcode"},
 	"internal/app/cli/nodemodel": {"internal/frontends/status/gather", "internal/app/plan", "internal/app/cli/client", "internal/engine/host", "internal/app/leaseservice", "internal/engine/config", "internal/engine/runstate", "internal/exitcode",

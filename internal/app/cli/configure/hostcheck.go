@@ -10,6 +10,7 @@ import (
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/console"
 	"dcm/internal/app/cli/query"
+	"dcm/internal/app/cli/slurmcmd"
 	"dcm/internal/app/doctor"
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/host"
@@ -66,7 +67,12 @@ func inspect(ctx context.Context, h *host.Host, con *console.Console, cfg *confi
 	for _, m := range gather.HeldMemory(h, cfg) {
 		held = append(held, doctor.OnGPU{GPU: string(m.GPU), Text: text.GiB(m.Bytes)})
 	}
+	plugin, err := slurmcmd.Scheduler{Host: h}.Unconfined(ctx)
+	if err != nil {
+		con.Warn(err.Error())
+	}
 	facts := doctor.Config{
+		Slurm:     plugin,
 		Held:      held,
 		Kernel:    kernelLines(ctx, h, devices),
 		Guests:    guests,

@@ -2,7 +2,6 @@ package slurmcmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -27,12 +26,6 @@ type inventory struct {
 	cpus    cpus.Topology
 }
 
-// Errors of [generic] after which no job can use a GPU.
-var (
-	errNoPartition = errors.New("no partition has a device node of its own")
-	errUnread      = errors.New("cannot read the GPUs")
-)
-
 // generic returns the generic resources of this node. With an error, only the name of the node is set.
 func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	name := nodeName(ctx, h)
@@ -43,7 +36,7 @@ func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	i, err := read(ctx, h)
 	i.pool = pooled
 	if err != nil {
-		return slurm.Gres{Node: name}, fmt.Errorf("%w: %w", errUnread, err)
+		return slurm.Gres{Node: name}, fmt.Errorf("%w: %w", slurm.ErrUnread, err)
 	}
 	g := i.gres()
 	g.Node, g.NVML = name, nvml
@@ -56,7 +49,7 @@ func generic(ctx context.Context, h *host.Host, nvml bool) (slurm.Gres, error) {
 	case nvml && i.outside():
 		return slurm.Gres{Node: name}, fmt.Errorf("reservation %q: with NVML slurmd uses all of NVIDIA's GPUs (found partitions outside the reservation)\nhint: use --gres without --nvml", pool)
 	case len(g.Devices) == 0:
-		return slurm.Gres{Node: name}, errNoPartition
+		return slurm.Gres{Node: name}, slurm.ErrNoPartition
 	}
 	return g, nil
 }

@@ -72,3 +72,12 @@ func (s Scheduler) runs(ctx context.Context) bool {
 	units, err := conn.Units.List(ctx, []string{"slurmd.service"}, systemd.All)
 	return err == nil && len(units) == 1 && units[0].Active == "active"
 }
+
+// Unconfined returns the value of TaskPlugin if Slurm gives GPUs of this host to jobs without confinement,
+// otherwise "".
+func (s Scheduler) Unconfined(ctx context.Context) (string, error) {
+	if !s.runs(ctx) {
+		return "", nil
+	}
+	return slurm.Controller{Run: slurm.Scontrol}.Unconfined(ctx)
+}

@@ -25,7 +25,7 @@ func writeGres(ctx context.Context, h *host.Host, con *console.Console, g slurm.
 	if err := h.NeedRoot("writing gres.conf"); err != nil {
 		return err
 	}
-	closed := errors.Is(unknown, errNoPartition) || errors.Is(unknown, errUnread)
+	closed := errors.Is(unknown, slurm.ErrNoPartition) || errors.Is(unknown, slurm.ErrUnread)
 	if unknown != nil && (!closed || ctx.Err() != nil) {
 		return unknown
 	}
@@ -44,7 +44,7 @@ func writeGres(ctx context.Context, h *host.Host, con *console.Console, g slurm.
 	why, _, _ := strings.Cut(sanitize.Text(unknown.Error()), "\n")
 	_, err = c.DrainFor(ctx, slurm.Mark+why, log)
 	err = errors.Join(err, replaceGres(ctx, h, log, slurm.Gres{Node: g.Node, Note: "No device: " + why}, path, before))
-	if errors.Is(unknown, errUnread) {
+	if errors.Is(unknown, slurm.ErrUnread) {
 		err = errors.Join(unknown, err) // the unit tries again
 	}
 	return err
