@@ -140,6 +140,8 @@ func doors() map[string]string {
 		"call.runIn":           "its answer is read by amdgpu.parseSMIReply or nvml.ParseReply and its complaint by ask.firstLine, which escape",
 		"bundle.output":        escapes,
 		"slurm.Scontrol":       escapes,
+		"fluxcmd.flux":         escapes,
+		"fluxcmd.job.gpumode":  escapes,
 		"client.decodeAccount": own,
 		"client.askedUsage":    own,
 

@@ -8,6 +8,7 @@ import (
 
 	"dcm/internal/app/cli/bundle"
 	"dcm/internal/app/cli/console"
+	"dcm/internal/app/cli/fluxcmd"
 	"dcm/internal/app/cli/leases"
 	"dcm/internal/app/cli/query"
 	"dcm/internal/app/cli/selftestcmd"
@@ -53,6 +54,11 @@ func slurmGroup(h *host.Host, con *console.Console) *cobra.Command {
 	return group("slurm", "Print and report what Slurm has to know about this node",
 		renamed(slurmcmd.SlurmConfCmd(h, con), "conf --features | --gres | --slinky"), renamed(slurmcmd.SlurmFeatureCmd(h, con), "feature [FEATURE]"),
 		renamed(slurmcmd.SlurmTellCmd(h, con), "tell [--failed REASON]"))
+}
+
+func fluxGroup(h *host.Host, con *console.Console) *cobra.Command {
+	return group("flux", "Change the GPUs for jobs of Flux",
+		fluxcmd.FluxPrologCmd(h, con), fluxcmd.FluxEpilogCmd(h, con), fluxcmd.FluxDevicesCmd(h, con))
 }
 
 func supportGroup(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Command {

@@ -60,7 +60,7 @@ start, and whenever the configuration changes. Without a command, dcm prints the
 	add("query", query.StatusCmd(h, con), query.GpusCmd(h, con), query.PartitionsCmd(h, con), leases.UsageCmd(h, con), query.TopCmd(h, con), query.TopologyCmd(h, con), query.PlanCmd(h, con), query.VerifyCmd(h, con), query.HoldersCmd(h, con), query.ReportCmd(h, con, run), query.HistoryCmd(h, con))
 	add("change", change.ApplyCmd(h, con, slurmcmd.Scheduler{Host: h}), change.UseCmd(h, con, slurmcmd.Scheduler{Host: h}), change.ConfirmCmd(h, con), change.UndoCmd(h, con, slurmcmd.Scheduler{Host: h}, query.ShowPlan(h, con)), leases.RunCmd(h, con), leaseGroup(h, con), leases.GuardCmd(h, con))
 	add("config", configure.ProfilesCmd(h, con), configure.CheckCmd(h, con), configure.ExportCmd(h, con), configure.ImportCmd(h, con))
-	add("other", supportGroup(h, con, run), slurmGroup(h, con), versionCmd(h, con))
+	add("other", supportGroup(h, con, run), slurmGroup(h, con), fluxGroup(h, con), versionCmd(h, con))
 	add("", unit.DaemonCmd(h, con), unit.OneshotCmd(h, con), unit.ReserveCmd(h, con), unit.AgentCmd(h, con))
 	add("", old(h, con)...)
 	for _, name := range []string{"gpus", "partitions", "top", "topology", "plan", "verify", "holders", "record", "selftest", "profiles", "check", "export", "slurm-conf",

@@ -12,8 +12,6 @@ import (
 
 	"dcm/internal/app/cli/change"
 	"dcm/internal/app/cli/console"
-	"dcm/internal/engine/config"
-	"dcm/internal/engine/config/selection"
 	"dcm/internal/engine/host"
 	"dcm/internal/exitcode"
 	"dcm/internal/frontends/slurm"
@@ -71,9 +69,7 @@ func switchFeature(ctx context.Context, h *host.Host, con *console.Console, name
 	return nil
 }
 
-// putFeature applies the profile of a feature until reboot, since a job must not change the
-// administrator's files. If that fails, it selects the previous profile again: nothing waits
-// for a retry.
+// putFeature applies the profile of a feature until reboot.
 func putFeature(ctx context.Context, h *host.Host, con *console.Console, name string) error {
 	all, _, err := featured(ctx, h)
 	if err != nil {
@@ -83,43 +79,16 @@ func putFeature(ctx context.Context, h *host.Host, con *console.Console, name st
 	if err != nil {
 		return exitcode.With(exitcode.Usage, err)
 	}
-	before, err := h.Config()
-	if err != nil {
-		return err
-	}
 	limited, cancel := context.WithTimeout(ctx, slurm.ChangeTimeout)
 	defer cancel()
-	if err := change.CheckProfile(limited, h, []string{profile}); err != nil {
+	if err := change.ForJob(limited, h, con, profile); err != nil {
 		return err
-	}
-	err = change.Follow(limited, h, con, profile, func() error { return selection.SelectRuntime(config.DefaultPaths(h.Root), profile) })
-	switch {
-	case exitcode.Code(err) == exitcode.Overtaken: // the other selection stays
-		return err
-	case err != nil:
-		return errors.Join(err, reselect(h, before))
 	}
 	_, active, err := featured(ctx, h)
 	if err == nil && !slices.Contains(active, name) {
 		err = fmt.Errorf("the GPUs do not match profile %s; see 'dcm status'", profile)
 	}
 	return err
-}
-
-// reselect selects the previous profile again; the daemon notices it.
-func reselect(h *host.Host, before *config.Config) error {
-	now, err := h.Config()
-	if err != nil || now.Source == before.Source && now.Selected == before.Selected {
-		return err
-	}
-	paths := config.DefaultPaths(h.Root)
-	switch {
-	case !host.UntilReboot(h, before):
-		return selection.ClearRuntime(paths)
-	case before.Selected == "":
-		return selection.SelectRuntime(paths, config.None)
-	}
-	return selection.SelectRuntime(paths, before.Selected)
 }
 
 // reportFailure reports the reason to slurmctld from another process, because slurmd sets a
