@@ -192,6 +192,8 @@ func (m *move) Start(ctx context.Context, s lease.Scope) ([]string, error) {
 	}
 	if err == nil {
 		err = m.processes.inside(m.caller.PID, s.Unit)
+	} else {
+		err = explainFull(err, freeSpace(m.host.Path("run")))
 	}
 	notes := slices.Concat(m.notes, refused)
 	for _, node := range MissingNodes(m.host, s.Allow) {
