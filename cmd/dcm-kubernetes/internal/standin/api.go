@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,8 @@ type API struct {
 	Evict func(name string) (code int, message string)
 	// After is called after each change of a node, with the lock held.
 	After func(t Tree, node Object)
+	// Taints are the versions of the API with DeviceTaintRules.
+	Taints []string
 	// Deny, if set, reports whether a request lacks a right.
 	Deny func(request string) bool
 	// End, if set, reports whether a deleted pod ends immediately. Otherwise it terminates.
@@ -167,6 +170,10 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if a.Old && strings.HasPrefix(path, "resource.k8s.io/v1/") {
+		http.NotFound(w, r)
+		return
+	}
+	if version, is := strings.CutSuffix(path, "/devicetaintrules"); is && !slices.Contains(a.Taints, version) {
 		http.NotFound(w, r)
 		return
 	}
@@ -337,7 +344,7 @@ func failure(code int, reason, message string, details Object) (int, Object) {
 
 func isList(path string) bool {
 	return strings.HasSuffix(path, "/nodes") || strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases") ||
-		strings.HasSuffix(path, "/resourceslices")
+		strings.HasSuffix(path, "/resourceslices") || strings.HasSuffix(path, "/devicetaintrules")
 }
 
 func (a *API) list(path, selector string) Object {
@@ -354,7 +361,7 @@ func (a *API) list(path, selector string) Object {
 		}
 		items = append(items, o)
 	}
-	names := map[string]string{"/nodes": "NodeList", "/pods": "PodList", "/leases": "LeaseList", "/resourceslices": "ResourceSliceList"}
+	names := map[string]string{"/nodes": "NodeList", "/pods": "PodList", "/leases": "LeaseList", "/resourceslices": "ResourceSliceList", "/devicetaintrules": "DeviceTaintRuleList"}
 	version := "v1"
 	switch kind {
 	case "/leases":
