@@ -46,6 +46,7 @@ help:
 #:   build             the programs, in bin/
 #:   packages          DEB and RPM for amd64 and arm64, in dist/
 #:   image host-image  the images of the Kubernetes agent and of dcm, in dist/
+#:   push              image, and copy it to REGISTRY; needs skopeo; TAG=latest
 #:   chart             the Helm chart of the Kubernetes agent, in dist/
 #:   docs              the manual as HTML with an index, in dist/docs; needs mandoc
 #:   release           packages, bills of materials and signed checksums of the tag of HEAD, in
@@ -108,7 +109,7 @@ packages:
 docs:
 	packaging/docs.sh $(DIST)/docs
 
-.PHONY: image chart test-kubernetes host-image test-host-image
+.PHONY: image push chart test-kubernetes host-image test-host-image
 
 # The agent with a real API server and its controllers. The first run compiles them into
 # the cache, which takes about 15 minutes. The first test has dcm in a container, the
@@ -126,6 +127,13 @@ image:
 	rm -rf $(DIST)/dcm-kubernetes.oci
 	$(GO) -C $(NESTED) run ./internal/image/make -o $(CURDIR)/$(DIST)/dcm-kubernetes.oci -version $(VERSION) -epoch $(SOURCE_DATE_EPOCH) \
 		$(foreach arch,$(ARCHES),$(arch)=$(CURDIR)/$(DIST)/dcm-kubernetes.$(arch))
+
+# Build the image and copy it to the repository REGISTRY/dcm-kubernetes.
+TAG ?= latest
+push:
+	@[ -n '$(REGISTRY)' ] || { echo 'REGISTRY: missing. hint: make push REGISTRY=ADDRESS' >&2; exit 1; }
+	$(MAKE) image
+	skopeo copy --all oci:$(DIST)/dcm-kubernetes.oci:$(VERSION) docker://$(REGISTRY)/dcm-kubernetes:$(TAG)
 
 # The Helm chart with the manifests that it reads. Helm accepts only versions of semver.
 CHART = $(DIST)/dcm-kubernetes-$(subst ~,-,$(VERSION)).tgz

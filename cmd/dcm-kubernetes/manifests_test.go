@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,5 +195,36 @@ func TestClusterRenders(t *testing.T) {
 	}
 	if want := []string{"Namespace dcm-budget", "Role dcm-budget", "Lease dcm-budget-1", "ValidatingAdmissionPolicy dcm-kubernetes", "ValidatingAdmissionPolicyBinding dcm-kubernetes"}; !slices.Equal(got, want) {
 		t.Errorf("rendered:\n%q, want\n%q", got, want)
+	}
+}
+
+// The table of states has each reason of the condition.
+func TestREADME_Reasons(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(manifests, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## States\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	sources, err := filepath.Glob("internal/[bs]*e/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := regexp.MustCompile(`(?:isFalse\(|wait\(s, |Reason: )"([A-Za-z]+)"`)
+	found := 0
+	for _, file := range sources {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range reason.FindAllStringSubmatch(string(source), -1) {
+			found++
+			if !strings.HasSuffix(file, "_test.go") && !strings.Contains(table, "`"+m[1]+"`") {
+				t.Errorf("%s: the table of states has no reason %s", file, m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d reasons in %q", found, sources)
 	}
 }

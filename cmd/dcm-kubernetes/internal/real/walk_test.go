@@ -93,7 +93,7 @@ func TestWalk(t *testing.T) {
 		for _, command := range walk(t, "NVIDIA") {
 			kubelets.shell(bin, command)
 		}
-		w.until("success", []string{"n4"}, chosen("all-balanced", "success"))
+		w.until("success", []string{"n4"}, chosen("halves", "success"))
 		w.free()
 		if wrong := w.wrong("n4"); wrong != nil {
 			t.Errorf("n4: %q", wrong)
@@ -109,7 +109,7 @@ func (k *kubelets) shell(bin, command string) string {
 	cmd := exec.CommandContext(k.ctx, "bash", "-eu", "-o", "pipefail", "-c", command)
 	cmd.Dir = k.top
 	cmd.Env = append(os.Environ(), "PATH="+cache()+":"+bin+":"+os.Getenv("PATH"), "KUBECONFIG="+filepath.Join(k.dir, "kubeconfig"), "HOME="+bin,
-		"VERSION=0.1.0", "SOURCE_DATE_EPOCH=1", "GOCACHE="+env(k.t, "GOCACHE"), "GOMODCACHE="+env(k.t, "GOMODCACHE"))
+		"VERSION=0.1.0", "REGISTRY=registry.example.org", "SOURCE_DATE_EPOCH=1", "GOCACHE="+env(k.t, "GOCACHE"), "GOMODCACHE="+env(k.t, "GOMODCACHE"))
 	out, err := cmd.CombinedOutput()
 	k.t.Logf("%s", out)
 	if err != nil {
