@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -34,7 +35,7 @@ func Run(ctx context.Context, h *host.Host, con *console.Console, args []string)
 		other := *h // this command line has its own flags
 		return Run(ctx, &other, con, args)
 	})
-	cmd.SetArgs(args)
+	cmd.SetArgs(withStatus(args))
 	cmd.SetOut(con.Out)
 	cmd.SetErr(con.Err)
 	err := cmd.ExecuteContext(ctx)
@@ -47,6 +48,14 @@ func Run(ctx context.Context, h *host.Host, con *console.Console, args []string)
 		}
 	}
 	return statusOf(ctx, err)
+}
+
+// withStatus adds the command status to its options: a line without a command prints the status.
+func withStatus(args []string) []string {
+	if len(args) > 0 && slices.Contains([]string{"--json", "--output=json", "-o", "--output", "-ojson", "--long", "--watch"}, args[0]) {
+		return append([]string{"status"}, args...)
+	}
+	return args
 }
 
 // statusOf returns the exit status of a command: that of the signal, if a signal ended the

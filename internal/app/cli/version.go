@@ -17,7 +17,7 @@ func versionCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Short: "Print the version",
 		Args:  console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, _ []string) error {
 		libraries := host.Libraries(c.Context(), h)
 		if *asJSON {

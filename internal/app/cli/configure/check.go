@@ -36,7 +36,7 @@ an error.`,
 		Args:    console.Args(cobra.MaximumNArgs(1)),
 	}
 	kind := nodemodel.NodeFlag(cmd, "check against a `KIND` of node")
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "give the reason of each profile that does not fit, and the source of each remark")
 	effective := cmd.Flags().Bool("effective", false, "print each value with its file and line")
 	cmd.RunE = func(c *cobra.Command, given []string) error {

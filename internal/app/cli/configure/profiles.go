@@ -34,7 +34,7 @@ reason of each.`,
 		Example: "  dcm profiles\n  dcm profiles --node h100-8",
 		Args:    console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	all := cmd.Flags().Bool("all", false, "list also those that do not fit, with the reason")
 	kind := nodemodel.NodeFlag(cmd, "list those of a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +22,7 @@ type Console struct {
 	Live       bool // out is a terminal on which lines can be redrawn
 	IgnoresINT bool // the process ignores SIGINT from its start: a shell's job in the background
 
+	enveloped              bool // -o json
 	colour, errColour      bool
 	outColumns, errColumns func() int // nil: without a limit
 }
@@ -105,13 +105,6 @@ func (c *Console) Width() int {
 
 // Coloured reports whether the output has colours.
 func (c *Console) Coloured() bool { return c.colour }
-
-// Answer writes v to standard output as JSON.
-func (c *Console) Answer(v any) error {
-	e := json.NewEncoder(c.Out)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 func paint(on bool, code, s string) string {
 	if !on || s == "" {

@@ -37,11 +37,6 @@ func wrongNumber(c *cobra.Command, check cobra.PositionalArgs, given []string) e
 	return fmt.Errorf("too many arguments (found %q, want %s)", given, c.UseLine())
 }
 
-// JsonFlag adds --json.
-func JsonFlag(c *cobra.Command) *bool {
-	return c.Flags().Bool("json", false, "print JSON")
-}
-
 // DurationFlag adds an option whose value is a duration. shorthand may be "".
 func DurationFlag(c *cobra.Command, to *time.Duration, name, shorthand, usage string) {
 	c.Flags().VarP((*durationValue)(to), name, shorthand, usage)

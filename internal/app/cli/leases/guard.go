@@ -40,7 +40,7 @@ confined to them, but other processes can open these partitions too.`,
 			cobra.CompletionWithDesc("status", "show the exclusive partitions"),
 		},
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		switch {
 		case given[0] == "status":

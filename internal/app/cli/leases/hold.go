@@ -29,7 +29,7 @@ no command has been in it for that time.
 	}
 	var w dbusapi.Request
 	addRequest(cmd, &w)
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	var idle idleValue
 	cmd.Flags().Var(&idle, "until-idle", "end the lease when no command has been in it for this `TIME`, such as 30m")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {

@@ -34,7 +34,7 @@ or is added to the present limit (--time +1h). Root can extend any lease. A user
 max-time of the configuration, and not while a request of another user waits.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	long := cmd.Flags().Bool("long", false, "name each partition")
 	unit := cmd.Flags().String("extend", "", "set the time limit of this `LEASE`")
 	limit := cmd.Flags().String("time", "", "with --extend: the `TIME` since the start of the lease, or +TIME to add")

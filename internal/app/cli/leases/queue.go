@@ -31,7 +31,7 @@ With --remove ID, remove the request from the queue; its command fails. Root can
 any request, a user only the user's own.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	remove := cmd.Flags().UintSlice("remove", nil, "remove the request with this `ID` from the queue")
 	cmd.Flags().Lookup("remove").DefValue = "" // the help would show []
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("remove", func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

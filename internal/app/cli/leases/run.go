@@ -42,7 +42,7 @@ A lease requires that a profile was applied since boot.`,
 	addRequest(cmd, &w)
 	numa := f.Bool("numa", false, "bind the command to the processors and memory of the partitions' NUMA node")
 	f.BoolVar(&w.DryRun, "dry-run", false, "print which partitions would be granted, and change nothing")
-	asJSON := f.Bool("json", false, "print JSON")
+	asJSON := con.JsonFlag(cmd)
 	var s nodemodel.Node
 	f.StringVar(&s.Free, "free", "", "with --dry-run: assume that only the partitions in `LIST` are free")
 	f.StringVar(&s.Model, "node", "", "with --dry-run: a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")

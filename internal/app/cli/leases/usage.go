@@ -33,7 +33,7 @@ The mean utilisation, energy and peak memory are those of the runs for which the
 To read the journal you must be root or a member of the group systemd-journal or adm.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	since := cmd.Flags().String("since", "", "count from this `TIME`, such as yesterday, 12h or 2026-11-01")
 	by := cmd.Flags().String("by", "user", "sum by this `KEY`: user, unit or gpu")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("by", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {

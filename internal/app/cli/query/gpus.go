@@ -29,7 +29,7 @@ func GpusCmd(h *host.Host, con *console.Console) *cobra.Command {
 one, such as 3 or 0000:65:00.0.`,
 		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error { return gpus(c.Context(), h, con, given, *asJSON) }
 	return cmd
 }

@@ -60,7 +60,7 @@ The journal's events require root or membership in the group systemd-journal or 
 		Example: "  dcm history --since yesterday\n  dcm history --failed",
 		Args:    console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	since := cmd.Flags().String("since", "", "show what began after this `TIME`, such as yesterday, 12h or 2026-11-01")
 	failed := cmd.Flags().Bool("failed", false, "show only what failed")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ are scanned, and the exit status is 1. With --units, list their units, and wheth
 is a client. GPU is the number or the address of one GPU.`,
 		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	units := cmd.Flags().Bool("units", false, "list units, and whether they are clients")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		return holders(c.Context(), h, con, given, *units, *asJSON)

@@ -27,7 +27,7 @@ func PartitionsCmd(h *host.Host, con *console.Console) *cobra.Command {
 alike have one line, except with --all. GPU is the number or the address of one GPU.`,
 		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	asMetrics := cmd.Flags().Bool("metrics", false, "print the usage as metrics for Prometheus")
 	all := cmd.Flags().Bool("all", false, "give each free partition a line of its own")
 	cmd.RunE = func(c *cobra.Command, given []string) error {

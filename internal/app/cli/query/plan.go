@@ -55,7 +55,7 @@ kind as it is after its first boot, or as it was recorded, instead of this host.
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	kind := nodemodel.NodeFlag(cmd, "plan for a `KIND` of node")
 	cmd.RunE = func(c *cobra.Command, given []string) error {
 		if *kind != "" {

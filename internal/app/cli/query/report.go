@@ -27,7 +27,7 @@ func ReportCmd(h *host.Host, con *console.Console, run bundle.Runner) *cobra.Com
 the runs before it.`,
 		Args: console.Args(cobra.MaximumNArgs(1)),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	listing := cmd.Flags().Bool("list", false, "show the last runs, one per line")
 	var bundleFile archive
 	packing := cmd.Flags().VarPF(&bundleFile, "bundle", "", "pack an archive for support")

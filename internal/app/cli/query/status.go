@@ -29,7 +29,7 @@ The exit status is that of a monitoring plugin. It is 0 if all is in order, 1 fo
 warning, 2 for an alarm, 3 if the state is unknown. See dcm-account(5).`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	long := cmd.Flags().Bool("long", false, "show a line for each GPU, client and unit")
 	follow := cmd.Flags().Bool("watch", false, "show the status again after every change")
 	cmd.RunE = func(c *cobra.Command, _ []string) error {

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -24,10 +23,11 @@ import (
 
 // topOptions are the options of dcm top.
 type topOptions struct {
-	batch, once, json bool
-	order             top.Order
-	count             int
-	every             time.Duration
+	batch, once bool
+	json        *bool
+	order       top.Order
+	count       int
+	every       time.Duration
 }
 
 func TopCmd(h *host.Host, con *console.Console) *cobra.Command {
@@ -46,7 +46,7 @@ With -b it prints a table for each sample, with --json one object per line.`,
 	f := cmd.Flags()
 	f.BoolVarP(&o.batch, "batch", "b", false, "print a table for each sample")
 	f.BoolVar(&o.once, "once", false, "print one table, as -b -n 1")
-	f.BoolVar(&o.json, "json", false, "print each sample as a line of JSON")
+	o.json = con.JsonFlag(cmd)
 	f.IntVarP(&o.count, "number", "n", 0, "stop after `N` samples")
 	o.every = 2 * time.Second
 	console.DurationFlag(cmd, &o.every, "delay", "d", "`TIME` between two samples")
@@ -77,9 +77,9 @@ func (o *topOptions) check(con *console.Console) error {
 		return fmt.Errorf("--number: must not be negative (found %d)", o.count)
 	case !slices.Contains(top.Columns(), o.order.By):
 		return fmt.Errorf("--sort: unknown column (found %q, want one of %s)", sanitize.Text(o.order.By), strings.Join(top.Columns(), ", "))
-	case o.count > 0 && !o.batch && !o.json:
+	case o.count > 0 && !o.batch && !*o.json:
 		return errors.New("--number requires -b or --json")
-	case !o.batch && !o.json && !(con.Terminal && term.IsTerminal(int(os.Stdin.Fd())) && sanitize.Env("TERM") != "dumb"):
+	case !o.batch && !*o.json && !(con.Terminal && term.IsTerminal(int(os.Stdin.Fd())) && sanitize.Env("TERM") != "dumb"):
 		return errors.New("no terminal to draw on\nhint: print tables with dcm top -b, or one with --once")
 	}
 	return nil
@@ -99,8 +99,8 @@ func (o *topOptions) run(ctx context.Context, h *host.Host, con *console.Console
 		}
 	}
 	switch {
-	case o.json:
-		return top.Batch(ctx, look, o.every, o.count, func(u status.Usage) error { return json.NewEncoder(con.Out).Encode(u) })
+	case *o.json:
+		return top.Batch(ctx, look, o.every, o.count, func(u status.Usage) error { return con.AnswerLine(u) })
 	case o.batch:
 		return top.Batch(ctx, look, o.every, o.count, func(u status.Usage) error {
 			_, err := fmt.Fprint(con.Out, top.Text(u, o.order, con.Width()))

@@ -30,7 +30,7 @@ The distances and the holders follow. With --long, list the partitions as a tree
 the distance of each pair of GPUs.`,
 		Args: console.Args(cobra.NoArgs),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	long := cmd.Flags().Bool("long", false, "list the partitions as a tree, and each pair of GPUs")
 	var s nodemodel.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")

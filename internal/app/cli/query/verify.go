@@ -33,7 +33,7 @@ if they match, 2 if they do not, and 1 if the state cannot be determined.`,
 		Args:              console.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: nodemodel.ProfileNames(h),
 	}
-	asJSON := console.JsonFlag(cmd)
+	asJSON := con.JsonFlag(cmd)
 	cmd.RunE = func(c *cobra.Command, given []string) error { return verify(c.Context(), h, con, given, *asJSON) }
 	return cmd
 }
