@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dcm/internal/engine/config"
+	"dcm/internal/engine/event"
 	"dcm/internal/engine/host"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
@@ -226,8 +227,15 @@ func (p *statusPublisher) remember(a status.Account) {
 	if more := a.Expected.More(a.Managed()); more != "" {
 		warnings = append(warnings, more)
 	}
-	if err := status.Remember(p.host.KnownGPUs(), a); err != nil {
+	presence, err := status.Remember(p.host.KnownGPUs(), a)
+	if err != nil {
 		warnings = append(warnings, err.Error())
+	}
+	for _, address := range presence.Lost {
+		p.log.Error(address+": the GPU is missing", "gpu", address, event.GPULost.Attr())
+	}
+	for _, address := range presence.Back {
+		p.log.Info(address+": the GPU is back", "gpu", address, event.GPUBack.Attr())
 	}
 	for _, w := range warnings {
 		if !slices.Contains(p.warned, w) {

@@ -28,6 +28,8 @@ const (
 	LeaseEnds      ID = "e3913814f9354367987e4021699d5882" // a lease is about to end by its time limit
 	LeaseCounted   ID = "573eb38cb5314244a95f18f94338cfc8" // the counters of the partitions at the start or end of a lease; dcm usage reads it
 	Rebooting      ID = "be45bad6dfc347edb3e1ba11cd87ae4e" // the host is rebooted for a memory mode
+	GPULost        ID = "2ddbfbd895a84462b761d27b6bc0a184" // an expected GPU is missing
+	GPUBack        ID = "fa360e71e128435d87bac7960fea8232" // a missing GPU is back
 )
 
 // Fields returns the journal fields in the event's explanation. If an entry lacks a field,
@@ -48,6 +50,8 @@ func (id ID) Fields() []string {
 		return []string{"DCM_LEASE", "DCM_USER", "DCM_UNTIL"}
 	case LeaseCounted:
 		return []string{"DCM_LEASE", "DCM_AT"}
+	case GPULost, GPUBack:
+		return []string{"DCM_GPU"}
 	case ClientNotBack:
 		return []string{"DCM_UNIT", "DCM_BEFORE", "DCM_NOW"}
 	}
@@ -56,7 +60,7 @@ func (id ID) Fields() []string {
 
 // All returns all events.
 func All() []ID {
-	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Reserved, LeaseEnds, LeaseCounted, Rebooting}
+	return []ID{RunBegan, Applied, RunFailed, RolledBack, InUse, Refused, StepFailed, ReloadFailed, ClientNotBack, ConfigRejected, Drifted, Reserved, LeaseEnds, LeaseCounted, Rebooting, GPULost, GPUBack}
 }
 
 // Attr returns the attribute that gives a log entry the event's id.

@@ -13,37 +13,56 @@ import (
 	"dcm/internal/gpu/partition"
 )
 
+// Presence are the addresses of the GPUs that an account was the first to miss, or to have again.
+type Presence struct{ Lost, Back []string }
+
 // Remember writes the GPUs of an account to the file if the profile is on all expected GPUs. If GPUs are
 // missing, it writes when that was noticed. It does not write what the file has already.
-func Remember(path string, a Account) error {
-	if a.Running() {
-		return nil
+func Remember(path string, a Account) (Presence, error) {
+	if a.Running() || a.hidden(partGPUs) {
+		return Presence{}, nil
 	}
 	was, err := runstate.ReadKnown(path)
-	now := runstate.Known{GPUs: was.GPUs, Details: was.Details}
-	switch {
-	case a.Profile.Applied != "" && a.Health.InSync:
+	now := runstate.Known{GPUs: was.GPUs, Details: was.Details, Missing: missingSince(a, was)}
+	if a.Profile.Applied != "" && a.Health.InSync {
 		now = knownGPUs(a)
-	case len(a.Expected.Missing) > 0 && !a.hidden(partGPUs):
-		now.Missing = make(map[string]time.Time)
-		for _, address := range a.Expected.Missing {
-			since, noticed := was.Missing[address]
-			if !noticed {
-				since = a.Taken
-			}
-			now.Missing[address] = since
-		}
-	default:
-		return nil
 	}
 	now.Version = was.Version
 	if err == nil && slices.Equal(was.GPUs, now.GPUs) && reflect.DeepEqual(was.Details, now.Details) && maps.EqualFunc(was.Missing, now.Missing, time.Time.Equal) {
-		return nil
+		return Presence{}, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("cannot write the state file: %w", err)
+		return Presence{}, fmt.Errorf("cannot write the state file: %w", err)
 	}
-	return runstate.KnownIn(path).Write(now)
+	return presence(a, was, now), runstate.KnownIn(path).Write(now)
+}
+
+// missingSince returns when each missing GPU was first noticed to be missing.
+func missingSince(a Account, was runstate.Known) map[string]time.Time {
+	out := make(map[string]time.Time)
+	for _, address := range a.Expected.Missing {
+		since, noticed := was.Missing[address]
+		if !noticed {
+			since = a.Taken
+		}
+		out[address] = since
+	}
+	return out
+}
+
+func presence(a Account, was, now runstate.Known) Presence {
+	var p Presence
+	for _, address := range slices.Sorted(maps.Keys(now.Missing)) {
+		if _, noticed := was.Missing[address]; !noticed {
+			p.Lost = append(p.Lost, address)
+		}
+	}
+	for _, g := range a.GPUs {
+		if _, noticed := was.Missing[g.Address]; noticed {
+			p.Back = append(p.Back, g.Address)
+		}
+	}
+	return p
 }
 
 func knownGPUs(a Account) runstate.Known {

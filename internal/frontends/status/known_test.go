@@ -26,14 +26,14 @@ func TestRemember_OnlySuccess(t *testing.T) {
 	} {
 		no := eight()
 		change(&no)
-		if err := Remember(path, Evaluate(no)); err != nil {
+		if _, err := Remember(path, Evaluate(no)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(path); err == nil {
 			t.Fatalf("Remember wrote the GPUs of an unsuccessful account: %+v", Evaluate(no).Health)
 		}
 	}
-	if err := Remember(path, Evaluate(a)); err != nil {
+	if _, err := Remember(path, Evaluate(a)); err != nil {
 		t.Fatal(err)
 	}
 	known, err := runstate.ReadKnown(path)
@@ -41,7 +41,7 @@ func TestRemember_OnlySuccess(t *testing.T) {
 		t.Errorf("known GPUs: got %v, %v", known, err)
 	}
 	before, _ := os.Stat(path)
-	if err := Remember(path, Evaluate(a)); err != nil {
+	if _, err := Remember(path, Evaluate(a)); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.Stat(path); !os.SameFile(before, after) {
@@ -79,7 +79,7 @@ func TestRemember_LostGPU(t *testing.T) {
 	for i := range whole.GPUs {
 		whole.GPUs[i].Vendor, whole.GPUs[i].Model = "amd", "MI300X"
 	}
-	if err := Remember(path, Evaluate(whole)); err != nil {
+	if _, err := Remember(path, Evaluate(whole)); err != nil {
 		t.Fatal(err)
 	}
 	for i, at := range []time.Time{gone, gone.Add(time.Hour)} {
@@ -89,8 +89,16 @@ func TestRemember_LostGPU(t *testing.T) {
 			a.GPUs[i].Index = i
 		}
 		a = numbered(a, at)
-		if err := Remember(path, a); err != nil {
+		found, err := Remember(path, a)
+		if err != nil {
 			t.Fatal(err)
+		}
+		want := Presence{} // once
+		if i == 0 {
+			want.Lost = []string{whole.GPUs[3].Address}
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("account %d, presence (-want +got):\n%s", i, diff)
 		}
 		if a = numbered(a, at); a.GPUs[2].Index != 2 || a.GPUs[3].Index != 4 || a.GPUs[6].Index != 7 {
 			t.Errorf("account %d: numbers %d, %d and %d, want 2, 4 and 7", i, a.GPUs[2].Index, a.GPUs[3].Index, a.GPUs[6].Index)
@@ -99,9 +107,17 @@ func TestRemember_LostGPU(t *testing.T) {
 			t.Errorf("account %d, lost (-want +got):\n%s", i, diff)
 		}
 	}
-	back := numbered(whole, gone.Add(2*time.Hour))
-	if err := Remember(path, back); err != nil {
-		t.Fatal(err)
+	for _, mode := range []string{"SPX", whole.GPUs[3].Mode.Compute} { // it is back before the profile is on it
+		a := whole
+		a.GPUs = slices.Clone(whole.GPUs)
+		a.GPUs[3].Mode.Compute = mode
+		found, err := Remember(path, numbered(a, gone.Add(2*time.Hour)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode == "SPX" && !slices.Equal(found.Back, []string{whole.GPUs[3].Address}) || mode != "SPX" && len(found.Back) > 0 {
+			t.Errorf("back in %s: %v", mode, found.Back)
+		}
 	}
 	if known, err := runstate.ReadKnown(path); err != nil || len(known.Missing) > 0 {
 		t.Errorf("after its return: missing %v, %v", known.Missing, err)

@@ -28,21 +28,32 @@ type History struct {
 // Event is an entry of the history: a run, or an event of the journal.
 type Event struct {
 	At      time.Time `json:"at"`
-	Until   time.Time `json:"until,omitzero"` // end of a run, or the last of several equal events
+	Until   time.Time `json:"until,omitzero"` // end of a run or of what an event began, or the last of several equal events
 	Kind    string    `json:"kind"`           // the result of a run, or one of the kinds of [eventKinds]
 	Profile string    `json:"profile"`
 	Changed int       `json:"changed"` // of a run: number of GPUs with another mode than before
 	GPUs    int       `json:"gpus"`
-	Text    string    `json:"text"` // the cause of a run, and its error
+	Object  string    `json:"object,omitempty"` // the GPU or unit of an event
+	Text    string    `json:"text"`             // the cause of a run, and its error
 	Failed  bool      `json:"failed"`
 	Former  bool      `json:"former"` // of a run: the last one of its profile, to which one can go back
+
+	run bool
 }
+
+// The kinds of events that another event ends.
+const (
+	refused = "refused"
+	drift   = "drift"
+	lost    = "lost GPU"
+	back    = "GPU back"
+)
 
 // eventKinds are the kinds of the journal's events that are part of the history.
 func eventKinds() map[event.ID]string {
 	return map[event.ID]string{
-		event.InUse: "refused", event.Refused: "refused", event.Drifted: "drift", event.ConfigRejected: "bad configuration",
-		event.ClientNotBack: "client down", event.Rebooting: "reboot",
+		event.InUse: refused, event.Refused: refused, event.Drifted: drift, event.ConfigRejected: "bad configuration",
+		event.ClientNotBack: "client down", event.Rebooting: "reboot", event.GPULost: lost, event.GPUBack: back,
 	}
 }
 
@@ -52,9 +63,9 @@ func HistoryCmd(h *host.Host, con *console.Console) *cobra.Command {
 		Short: "Show the changes and what prevented them, with their causes",
 		Long: `Show the last hundred runs, the newest first, including those of earlier boots. Between
 them are the events of the journal: refused changes, drift, errors of the configuration,
-services that did not come back, and reboots by dcm. Equal events that follow each other
-are one line, with the time of the last one. The column BACK marks the last run of each
-other profile, and the command that returns to it.
+and reboots by dcm. They also have lost and returned GPUs, and services that did not come
+back. Equal events that follow each other are one line. The column
+BACK marks the last run of each other profile, and the command that returns to it.
 
 The journal's events require root or membership in the group systemd-journal or adm.`,
 		Example: "  dcm history --since yesterday\n  dcm history --failed",
@@ -98,7 +109,7 @@ func journalEvents(ctx context.Context, h *host.Host) ([]Event, error) {
 	for id := range eventKinds() {
 		matches = append(matches, "MESSAGE_ID="+string(id))
 	}
-	err := journal.Read(ctx, []string{"MESSAGE", "MESSAGE_ID", "DCM_PROFILE", "DCM_ERROR"}, matches, func(e journal.Entry) {
+	err := journal.Read(ctx, []string{"MESSAGE", "MESSAGE_ID", "DCM_PROFILE", "DCM_ERROR", "DCM_GPU", "DCM_UNIT"}, matches, func(e journal.Entry) {
 		out = append(out, eventOf(e))
 	})
 	return out, err
@@ -107,7 +118,10 @@ func journalEvents(ctx context.Context, h *host.Host) ([]Event, error) {
 func eventOf(e journal.Entry) Event {
 	kind := eventKinds()[event.ID(e.Get("MESSAGE_ID"))]
 	text := cmp.Or(e.Get("DCM_ERROR"), e.Get("MESSAGE"))
-	return Event{At: e.Time, Kind: kind, Profile: e.Get("DCM_PROFILE"), Text: strings.TrimSpace(text), Failed: kind != "reboot"}
+	return Event{
+		At: e.Time, Kind: kind, Profile: e.Get("DCM_PROFILE"), Object: cmp.Or(e.Get("DCM_GPU"), e.Get("DCM_UNIT")),
+		Text: strings.TrimSpace(text), Failed: kind != "reboot" && kind != back,
+	}
 }
 
 // mergeEvents returns the runs and the other events in order, the oldest first. A refused run is an event of the
@@ -115,7 +129,7 @@ func eventOf(e journal.Entry) Event {
 func mergeEvents(runs []history.Entry, others []Event) []Event {
 	all := []Event{}
 	for _, r := range runs {
-		e := Event{At: r.Started, Until: r.Finished, Kind: string(r.Result), Profile: r.Profile, Changed: r.Changed, GPUs: r.GPUs, Text: strings.TrimSpace(r.Asked.String()), Failed: !r.Result.OK() && r.Result != runstate.Round}
+		e := Event{run: true, At: r.Started, Until: r.Finished, Kind: string(r.Result), Profile: r.Profile, Changed: r.Changed, GPUs: r.GPUs, Text: strings.TrimSpace(r.Asked.String()), Failed: !r.Result.OK() && r.Result != runstate.Round}
 		if r.Error != "" {
 			e.Text += ": " + r.Error
 		}
@@ -130,17 +144,40 @@ func mergeEvents(runs []history.Entry, others []Event) []Event {
 	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
 	var out []Event
 	for _, e := range all {
-		if n := len(out); n > 0 && e.GPUs == 0 && sameEvent(out[n-1], e) {
+		if n := len(out); n > 0 && !e.run && sameEvent(out[n-1], e) {
 			out[n-1].Until = e.At
 			continue
 		}
 		out = append(out, e)
 	}
-	return out
+	return withEnds(out)
+}
+
+// withEnds sets the end of each event that a later one ends.
+func withEnds(all []Event) []Event {
+	for i := range all {
+		if n := slices.IndexFunc(all[i+1:], all[i].endedBy); n >= 0 {
+			all[i].Until = all[i+1+n].At
+		}
+	}
+	return all
+}
+
+// endedBy reports whether a later event ends this one. A run that succeeds ends a refusal and a drift.
+func (e Event) endedBy(later Event) bool {
+	switch {
+	case e.run:
+		return false
+	case e.Kind == refused, e.Kind == drift:
+		return later.run && !later.Failed
+	case e.Kind == lost:
+		return later.Kind == back && later.Object == e.Object
+	}
+	return false
 }
 
 func sameEvent(a, b Event) bool {
-	return a.Kind == b.Kind && a.Profile == b.Profile && a.Text == b.Text && a.GPUs == b.GPUs
+	return a.Kind == b.Kind && a.Profile == b.Profile && a.Object == b.Object && a.Text == b.Text && a.run == b.run
 }
 
 // formerRuns returns the runs to which one can go back, the newest first; none if the configuration cannot be read.
