@@ -55,7 +55,7 @@ func TestMonitoring_MetricsExist(t *testing.T) {
 }
 
 func TestMonitoring_EachAlertIsTestedAndDocumented(t *testing.T) {
-	tests, manual := read(t, "monitoring/dcm-alerts_test.yml"), read(t, "man/dcm.service.8")
+	tests, manual := read(t, "monitoring/dcm-alerts_test.yml"), read(t, "man/dcm-metrics.7")
 	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(read(t, "monitoring/dcm-alerts.yml"), -1)
 	if len(alerts) == 0 {
 		t.Fatal("monitoring/dcm-alerts.yml: no alert found")
@@ -66,7 +66,7 @@ func TestMonitoring_EachAlertIsTestedAndDocumented(t *testing.T) {
 			t.Errorf("%s: no test in which it fires", alert[1])
 		}
 		if !strings.Contains(manual, "\n.B "+alert[1]+"\n") {
-			t.Errorf("%s: not in dcm.service(8)", alert[1])
+			t.Errorf("%s: not in dcm-metrics(7)", alert[1])
 		}
 	}
 }

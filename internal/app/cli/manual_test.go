@@ -16,12 +16,16 @@ import (
 	"dcm/internal/exitcode"
 )
 
-// TestManual_HasEveryCommand compares the commands and their options with dcm(1), whose usage
+// TestManual_HasEveryCommand compares the commands and their options with dcm(1), dcm-run(1) and dcm-use(1), whose usage
 // lines start with ".B dcm".
 func TestManual_HasEveryCommand(t *testing.T) {
-	page, err := os.ReadFile("../../../packaging/man/dcm.1")
-	if err != nil {
-		t.Fatal(err)
+	var page []byte
+	for _, name := range []string{"dcm.1", "dcm-run.1", "dcm-use.1"} {
+		text, err := os.ReadFile("../../../packaging/man/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, text...)
 	}
 	manual := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`(?m)^\.B dcm (\S.*)$`).FindAllStringSubmatch(string(page), -1) {
@@ -74,7 +78,7 @@ func TestManual_FoundByWords(t *testing.T) {
 		lines = append(lines, strings.ToLower(strings.ReplaceAll(line, `\-`, "-")))
 	}
 	for _, word := range []string{
-		"lease", "run", "reserve", "mig", "mig-parted", "kubernetes", "metrics", "prometheus", "alert", "podman", "docker", "quadlet", "refused",
+		"lease", "run", "reserve", "mig", "mig-parted", "kubernetes", "metrics", "prometheus", "alert", "grafana", "select", "time limit", "exclusive", "podman", "docker", "quadlet", "refused",
 		"exit", "uninstall", "upgrade", "undo", "permission", "slurm", "reboot", "promise", "tutorial", "queue", "amd", "nvidia", "vulnerability",
 	} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, word) }) {

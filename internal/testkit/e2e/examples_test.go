@@ -298,7 +298,7 @@ func endless(e examples.Example, c examples.Command) bool {
 // notInSentences are the commands in sentences that the test does not run, with the reason. At the end, * stands for any text.
 var notInSentences = map[string]string{
 	"dcm agent": "a unit runs it", "dcm daemon": "a unit runs it", "dcm oneshot": "a unit runs it", "dcm reserve": "a unit runs it",
-	"dcm slurm-tell": "needs Slurm", "dcm slurm-feature": "needs Slurm", "dcm top": "an interrupt ends it; run as an example of dcm-partitions(7)",
+	"dcm slurm tell": "needs Slurm", "dcm slurm feature": "needs Slurm", "dcm top": "an interrupt ends it; run as an example of dcm-partitions(7)",
 	"dcm top --json": "an interrupt ends it", "dcm import *": "reads a file and writes another; run as an example of dcm(1)",
 	"sudo dcm use mixed": "needs the configuration below it", "dcm use all-*": "run on the node of eight H100",
 	"systemctl mask *": "a mistake that dcm.service(8) warns about, or for a unit that is not installed",
