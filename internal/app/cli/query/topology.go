@@ -23,15 +23,17 @@ import (
 
 func TopologyCmd(h *host.Host, con *console.Console) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "topology [--long | --json] [--node KIND [--profile PROFILE]]",
+		Use:   "topology [--long | --svg | --json] [--node KIND [--profile PROFILE]]",
 		Short: "Draw the partitions of the node, and their holders",
 		Long: `Draw the node: a line for each NUMA node, with its GPUs and a mark for each partition.
 The distances and the holders follow. With --long, list the partitions as a tree, and
-the distance of each pair of GPUs.`,
-		Args: console.Args(cobra.NoArgs),
+the distance of each pair of GPUs. With --svg, print the drawing as a picture.`,
+		Example: "  dcm topology --svg >topology.svg",
+		Args:    console.Args(cobra.NoArgs),
 	}
 	asJSON := con.JsonFlag(cmd)
 	long := cmd.Flags().Bool("long", false, "list the partitions as a tree, and each pair of GPUs")
+	picture := cmd.Flags().Bool("svg", false, "print a picture in SVG")
 	var s nodemodel.Node
 	cmd.Flags().StringVar(&s.Model, "node", "", "draw a `KIND` of node, such as mi300x-8, or the FILE of a record, instead of this host")
 	cmd.Flags().StringVar(&s.Profile, "profile", "", "with --node: its `PROFILE` (default: the selected one)")
@@ -41,6 +43,12 @@ the distance of each pair of GPUs.`,
 		}
 		if *long && *asJSON {
 			return exitcode.With(exitcode.Usage, errors.New("--long cannot be combined with --json"))
+		}
+		if *picture && (*long || *asJSON) {
+			return exitcode.With(exitcode.Usage, errors.New("--svg cannot be combined with --long or --json"))
+		}
+		if *picture {
+			return pictureOf(c.Context(), h, con, s)
 		}
 		return topology(c.Context(), h, con, s, *long, *asJSON)
 	}
@@ -65,11 +73,25 @@ type way struct {
 	Cost int    `json:"cost"`
 }
 
-func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, long, asJSON bool) error {
+// pictureOf prints the picture of the node.
+func pictureOf(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node) error {
+	book, err := allocations(ctx, h, s)
+	if err == nil {
+		_, err = con.Out.Write([]byte(topologySVG(book)))
+	}
+	return err
+}
+
+func allocations(ctx context.Context, h *host.Host, s nodemodel.Node) ([]lease.Allocation, error) {
 	book, err := s.Allocations(ctx, h)
 	if err != nil && s.Model == "" && withoutGPUs(client.Account(ctx, h)) {
 		err = errors.New("no partitionable GPU found; see 'dcm gpus'")
 	}
+	return book, err
+}
+
+func topology(ctx context.Context, h *host.Host, con *console.Console, s nodemodel.Node, long, asJSON bool) error {
+	book, err := allocations(ctx, h, s)
 	if err != nil {
 		return err
 	}
