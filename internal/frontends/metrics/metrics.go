@@ -26,6 +26,7 @@ func Render(a status.Account, alive time.Time, leased map[string]float64) []byte
 	}
 	e.gpus(a)
 	e.reserved(a)
+	e.queue(a.Queue, a.Taken)
 	f := e.counter("leased_partition_seconds_total", "Partitions multiplied by the seconds that leases had them since the start of the daemon, by user.", "user")
 	for _, user := range slices.Sorted(maps.Keys(leased)) {
 		f.set(leased[user], user)
@@ -35,6 +36,15 @@ func Render(a status.Account, alive time.Time, leased map[string]float64) []byte
 		e.phases(a.Restart, *a.LastRun)
 	}
 	return e.text()
+}
+
+func (e *exposition) queue(waiting []status.Queued, now time.Time) {
+	var longest time.Duration
+	for _, request := range waiting {
+		longest = max(longest, now.Sub(request.Since))
+	}
+	e.gauge("queue_requests", "Number of requests that wait for a lease.").set(float64(len(waiting)))
+	e.gauge("queue_longest_wait_seconds", "How long the oldest of these requests has waited; 0 if none waits.").set(longest.Truncate(time.Second).Seconds())
 }
 
 func (e *exposition) state(a status.Account) {

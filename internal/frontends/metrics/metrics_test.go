@@ -90,6 +90,8 @@ func TestRender(t *testing.T) {
 		`dcm_gpu_held_memory_bytes{gpu="0000:26:00.0"} 0`,
 		"dcm_gpus 2",
 		"dcm_gpus_expected 3",
+		"dcm_queue_requests 0",
+		"dcm_queue_longest_wait_seconds 0",
 		`dcm_runs_total{result="unchanged"} 0`,
 		`dcm_runs_total{result="applied"} 3`,
 		`dcm_runs_total{result="no-profile"} 0`,
@@ -125,6 +127,8 @@ func TestRender_UnknownValues(t *testing.T) {
 		"dcm_blocking_processes 0",
 		"dcm_gpus 0",
 		"dcm_gpus_expected 0",
+		"dcm_queue_requests 0",
+		"dcm_queue_longest_wait_seconds 0",
 	}
 	got := samples(string(Render(status.Evaluate(status.Account{Profile: status.Profile{Broken: "dcm.toml:1: bad"}}), time.Time{}, nil)))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -159,6 +163,15 @@ func TestRender_UnseenHolder(t *testing.T) {
 	got := string(Render(status.Account{Health: status.Health{State: status.Held}}, time.Time{}, nil))
 	if !strings.Contains(got, "\ndcm_blocked 1\n") || !strings.Contains(got, "\ndcm_blocking_processes 0\n") {
 		t.Errorf("metrics:\n%s", got)
+	}
+}
+
+func TestRender_Queue(t *testing.T) {
+	text := string(Render(status.Account{Taken: time.Unix(3600, 0), Queue: []status.Queued{{Since: time.Unix(2000, 0)}, {Since: time.Unix(1000, 0)}}}, time.Time{}, nil))
+	for _, want := range []string{"\ndcm_queue_requests 2\n", "\ndcm_queue_longest_wait_seconds 2600\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
 	}
 }
 
