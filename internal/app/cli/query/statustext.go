@@ -190,12 +190,14 @@ func (v statusView) services() {
 	if len(v.a.Clients) == 0 {
 		return
 	}
-	var running, down, stopped, absent []string
+	var running, stopping, down, stopped, absent []string
 	faults := v.a.DownClients()
 	for _, c := range v.a.Clients {
 		name := strings.TrimSuffix(c.Unit, ".service")
 		_, fault := faults[c.Unit]
 		switch {
+		case c.Active == "deactivating":
+			stopping = append(stopping, name)
 		case c.Runs():
 			running = append(running, name)
 		case c.Load != "loaded" && c.Load != "":
@@ -209,6 +211,9 @@ func (v statusView) services() {
 	s := fmt.Sprintf("%d of %d running", len(running), len(v.a.Clients))
 	if len(running) > 0 {
 		s += ": " + text.Few(running)
+	}
+	if len(stopping) > 0 { // a change waits for them, without a limit if TimeoutStopSec=infinity
+		s += "; stopping: " + text.Few(stopping) + " (systemctl kill ends it)"
 	}
 	if v.a.Running() {
 		down, stopped = nil, append(down, stopped...)

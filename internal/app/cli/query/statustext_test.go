@@ -173,6 +173,7 @@ func TestStatus_StoppedClients(t *testing.T) {
 		{"inactive", []status.Client{client("a.service", "inactive", true), client("b.service", "inactive", true)}, status.Clients, "0 of 2 running; down: a, b"},
 		{"active", []status.Client{client("a.service", "active", true), client("b.service", "inactive", false), client("c.service", "inactive", true), missing}, status.Clients,
 			"1 of 4 running: a; down: b; stopped: c (start with systemctl); not installed or masked: d"},
+		{"active", []status.Client{client("a.service", "active", true), client("b.service", "deactivating", true)}, status.Healthy, "1 of 2 running: a; stopping: b (systemctl kill ends it)"},
 	} {
 		a := node(rand.New(rand.NewPCG(1, 1)))
 		for i := range a.GPUs {
