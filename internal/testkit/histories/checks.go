@@ -119,12 +119,10 @@ func (c *checks) changing() bool {
 	})
 }
 
-// owed reports whether the daemon makes a change, or has recorded that one has stopped this invocation of the unit.
+// owed reports whether the daemon has recorded that a change has stopped this invocation of the unit.
 func (c *checks) owed(unit string) bool {
 	s, invocation := c.w.files.state, c.w.pid1.Status(unit).Invocation
-	return s != nil && (s.Phase == runstate.Applying || slices.ContainsFunc(s.Pending, func(p runstate.PendingStart) bool {
-		return p.Unit == unit && p.Invocation == invocation
-	}))
+	return s != nil && slices.ContainsFunc(s.Pending, func(p runstate.PendingStart) bool { return p.Unit == unit && p.Invocation == invocation })
 }
 
 // start, stop and failed are actions of the administrator on a unit, and its own failure.
