@@ -52,6 +52,8 @@ func exitStatuses(m machine) {
 		{"daemon", 69, refused + `sed -i 's/^profile = .*/profile = "tpx-nps1"/' /etc/dcm/dcm.toml; ` + start + "(exit $code)" + back, ""},
 		{"use", 4, refused + overtaken("dcm use qpx-fast") + back, "cpx-fast"},
 		{"apply", 4, refused + overtaken("dcm apply qpx-fast") + "; code=$?; dcm apply --clear >/dev/null; (exit $code)" + back, "cpx-fast"},
+		{"undo", 4, "dcm use qpx-fast >/dev/null; dcm use cpx-fast >/dev/null; " + refused + overtaken("dcm undo --yes") + back, "cpx-fast"},
+		{"undo", 75, hold + refused + "dcm undo --yes" + back, "dcm-lease-0-"},
 	} {
 		seen[strconv.Itoa(s.status)+" "+s.command] = true
 		r := m.try("exec 2>&1; " + s.script)

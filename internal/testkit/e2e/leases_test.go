@@ -200,7 +200,7 @@ func queueShown(m machine) {
 			m.t.Errorf("%s: %s", command, text)
 		}
 	}
-	m.exits(0, "dcm status", "'dcm queue'")
+	m.exits(0, "dcm status", "'dcm lease queue'")
 	m.run("setsid dcm run -n 58 --wait -- true >/dev/null 2>&1 </dev/null & echo $! >/run/pid.root; " + queued(2))
 	m.exits(1, ada+"dcm queue --remove $(cat /run/pid.root)", strings.TrimSpace(m.run("cat /run/pid.root")))
 	m.run(queued(2) + "; dcm queue --remove " + id)

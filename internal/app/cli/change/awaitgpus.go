@@ -47,10 +47,11 @@ func awaitGPUs(ctx context.Context, h *host.Host, con *console.Console) {
 	}
 }
 
-// awaited returns the clients that are to open a GPU again.
+// awaited returns the clients that are to open a GPU again. The daemon has written its list in this boot, since a change
+// has just ended.
 func awaited(h *host.Host) (units []string) {
-	list, err := runstate.ReadGPUClients(h.GPUClients(), h.BootID())
-	if err != nil {
+	list, err := runstate.GPUClientsIn(h.GPUClients()).Valid()
+	if err != nil || list == nil {
 		return nil
 	}
 	for _, c := range list.Clients {

@@ -11,10 +11,9 @@ import (
 	"dcm/internal/engine/config"
 	"dcm/internal/engine/history"
 	"dcm/internal/engine/host"
-	"dcm/internal/exitcode"
 )
 
-// UndoCmd returns dcm undo. show prints the plan of a profile. Its error has the exit status of dcm plan.
+// UndoCmd returns dcm undo. show prints the plan of a profile. Its error has no text if it printed one.
 func UndoCmd(h *host.Host, con *console.Console, jobs Scheduler, show func(ctx context.Context, profile string) error) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "undo [--yes]",
@@ -47,11 +46,11 @@ has to be confirmed, the command ends it before its deadline.`,
 	return cmd
 }
 
-// agreed shows the plan and asks whether to make the change.
+// agreed shows the plan and asks whether to make the change. A plan that would be refused is no error, since the change
+// itself reports why, with its own exit status.
 func agreed(ctx context.Context, con *console.Console, to former, show func(context.Context, string) error, yes bool) error {
 	if to.profile != config.None {
-		err := show(ctx, to.profile)
-		if code := exitcode.Code(err); code != exitcode.OK && code != exitcode.Differs {
+		if err := show(ctx, to.profile); err != nil && err.Error() != "" {
 			return err
 		}
 	}

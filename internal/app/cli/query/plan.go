@@ -106,7 +106,8 @@ func planned(h *host.Host, con *console.Console, given []string, kind string, as
 	return p.report(con, asJSON)
 }
 
-// ShowPlan returns a function that prints the plan of a profile. Its error has the exit status of dcm plan.
+// ShowPlan returns a function that prints the plan of a profile. Its error has no text if it printed one, and the exit
+// status of dcm plan.
 func ShowPlan(h *host.Host, con *console.Console) func(ctx context.Context, profile string) error {
 	return func(ctx context.Context, profile string) error {
 		return printPlan(ctx, h, con, []string{profile}, false)
