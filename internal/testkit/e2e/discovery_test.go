@@ -51,7 +51,7 @@ func discovery(m machine) {
 	if len(runs) != 1 {
 		m.t.Errorf("runs: want one, got %v", runs)
 	}
-	m.run("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf")
+	m.until("grep -q dcm-apply.service /run/systemd/generator/" + unit + ".d/50-dcm.conf") // PID 1 may be reloading
 	// The run stopped dashboard with gpuagent, so the daemon starts it after the run.
 	want := runstate.Client{Unit: unit, Before: "active", Now: "active", Sub: "running", Result: "success", Back: true,
 		Invocation: m.show(unit, "InvocationID")["InvocationID"]}

@@ -44,8 +44,9 @@ func singleGPUs(t *testing.T, p product) {
 			m.put("/etc/systemd/system/watcher.service", holder)
 			all := "watcher " + strings.Join(workers(), " ")
 			m.run("systemctl disable --now amd-metrics-exporter gpuagent; systemctl daemon-reload; systemctl add-wants multi-user.target " + all)
+			m.run("systemctl stop dcm") // so that no daemon ends while it takes the edit
 			m.put(settings, eachGPU("same"))
-			m.run("systemctl restart dcm && systemctl start " + all + " && systemctl is-active " + all)
+			m.run("systemctl start dcm && systemctl start " + all + " && systemctl is-active " + all)
 			for _, s := range []struct {
 				name string
 				run  func(machine)
