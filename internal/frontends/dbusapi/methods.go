@@ -77,11 +77,7 @@ func (h *handler) useUntilConfirmed(c call) ([]any, error) {
 
 // selects makes a selection of the profile in the call.
 func (h *handler) selects(c call, s Selection) ([]any, error) {
-	profile, err := c.profile()
-	if err != nil {
-		return nil, err
-	}
-	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
+	profile, by, err := h.selector(c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +86,17 @@ func (h *handler) selects(c call, s Selection) ([]any, error) {
 	return []any{state}, toBusError(err)
 }
 
-func (h *handler) confirm(c call) ([]any, error) {
-	profile, err := c.profile()
-	if err != nil {
-		return nil, err
+// selector returns the profile in the call, and who may select it.
+func (h *handler) selector(c call) (profile string, by Caller, err error) {
+	if profile, err = c.profile(); err != nil {
+		return "", Caller{}, err
 	}
-	by, err := h.authorise(c, actionUse, map[string]string{"profile": profile})
+	by, err = h.authorise(c, actionUse, map[string]string{"profile": profile})
+	return profile, by, err
+}
+
+func (h *handler) confirm(c call) ([]any, error) {
+	profile, by, err := h.selector(c)
 	if err != nil {
 		return nil, err
 	}
