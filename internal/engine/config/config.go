@@ -158,6 +158,12 @@ func (c *Config) combined(name string) (p partition.Profile, ok bool, err error)
 	return p, true, err
 }
 
+// Has reports whether [Config.Lookup] finds a profile.
+func (c *Config) Has(name string) bool {
+	_, err := c.Lookup(name)
+	return err == nil
+}
+
 // LookupOn is [Config.Lookup] for known GPUs: its error suggests and lists the profiles that fit them.
 func (c *Config) LookupOn(gpus []partition.GPU, name string) (partition.Profile, error) {
 	p, err := c.Lookup(name)

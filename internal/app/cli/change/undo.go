@@ -106,7 +106,7 @@ func undone(h *host.Host) (former, error) {
 	if err != nil && cfg.Unconfirmed == nil {
 		return former{}, err
 	}
-	to := formerOf(cfg, host.UntilReboot(h, cfg), history.Former(runs, cfg.Selected, func(p string) bool { _, err := cfg.Lookup(p); return err == nil }))
+	to := formerOf(cfg, host.UntilReboot(h, cfg), history.Former(runs, cfg.Selected, cfg.Has))
 	if to == (former{}) {
 		return to, errors.New("the history has no other profile\nhint: dcm use PROFILE selects one; see dcm profiles")
 	}

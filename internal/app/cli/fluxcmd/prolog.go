@@ -76,7 +76,7 @@ func epilog(ctx context.Context, h *host.Host, con *console.Console, j job, mode
 // GPUs have.
 func profileFor(cfg *config.Config, gpumode, memory string) (string, error) {
 	for _, name := range []string{gpumode, strings.ToLower(gpumode), strings.ToLower(gpumode + "-" + memory)} {
-		if _, err := cfg.Lookup(name); err == nil {
+		if cfg.Has(name) {
 			return name, nil
 		}
 	}

@@ -186,7 +186,7 @@ func formerRuns(h *host.Host, runs []history.Entry) []history.Entry {
 	if err != nil {
 		return nil
 	}
-	return history.Former(runs, cfg.Selected, func(p string) bool { _, err := cfg.Lookup(p); return err == nil })
+	return history.Former(runs, cfg.Selected, cfg.Has)
 }
 
 // markFormer marks the events of these runs.

@@ -2,13 +2,13 @@ package query
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"dcm/internal/app/cli/client"
 	"dcm/internal/app/cli/console"
+	"dcm/internal/engine/config"
 	"dcm/internal/engine/runstate"
 	"dcm/internal/frontends/status"
 	"dcm/internal/frontends/status/gather"
@@ -122,7 +122,7 @@ func (v statusView) unconfirmed() {
 	if u == nil {
 		return
 	}
-	former := cmp.Or(u.Former, "none")
+	former := config.OrNone(u.Former)
 	v.fact(v.Yellow("!"), "Confirm", fmt.Sprintf("within %s (until %s), or dcm selects %s again; see 'dcm confirm'",
 		text.Duration(u.Deadline.Sub(v.now)), u.Deadline.Local().Format(time.TimeOnly), former))
 }
